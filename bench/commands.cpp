@@ -1,0 +1,131 @@
+// The command line of `comex bench`: flags, and how each measurement ends.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "bench/bench.h"
+#include "bench/interrupt.h"
+#include "bench/move_bench.h"
+#include "bench/pool_bench.h"
+#include "bench/report.h"
+#include "cli/config_flags.h"
+#include "cli/link_options.h"
+#include "cli/report.h"
+
+namespace comex::bench {
+
+namespace {
+
+constexpr int kExitInterrupted = 130;  // as a shell reports SIGINT
+
+int fail_or_interrupted(const Error& error) {
+  return interrupted() ? fail(error.message, kExitInterrupted) : fail(error);
+}
+
+// --pool and what it takes to use it. Without the flag a bench starts nodes of its own, whatever the configuration
+// says: nobody's pool is put under load unasked.
+class PoolFlags {
+ public:
+  explicit PoolFlags(CLI::App& command) : command_(command) {
+    flags_.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to measure (two of our own on this machine)");
+    flags_.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
+    flags_.add(command, "--tls-ca", "pool.tls_ca", "FILE", "The authority to trust for tls:// nodes (the system's)");
+    flags_.add(command, "--tls-cert", "pool.tls_cert", "FILE", "The certificate to show to tls:// nodes that ask");
+    flags_.add(command, "--tls-key", "pool.tls_key", "FILE", "... and its key");
+  }
+
+  // Fills in the two, or leaves them alone where the user names no pool.
+  Expected<void> load(std::vector<Url>& pool, LinkOptions& link) const {
+    if (command_.count("--pool") == 0) return {};
+    Expected<Config> config = flags_.load();
+    if (!config) return config.error();
+    Expected<LinkOptions> options = link_options(config->pool, "comex bench");
+    if (!options) return options.error();
+    pool = std::move(config->pool.nodes);
+    link = *std::move(options);
+    return {};
+  }
+
+ private:
+  CLI::App& command_;
+  ConfigFlags flags_;
+};
+
+struct PoolCommand {
+  explicit PoolCommand(CLI::App& command) : flags(command) {
+    command.add_option("--seconds", seconds, "How long to measure (50; with --quick 10)")
+        ->type_name("S")
+        ->check(CLI::Range(1.0, 3600.0));
+    command.add_flag("--quick", quick, "Fewer rounds: a first impression");
+    command.add_flag("--json", json, "Print JSON instead of tables");
+  }
+
+  int run() const {
+    PoolBenchOptions options;
+    if (quick) options.make_quick();
+    if (seconds) options.seconds = *seconds;
+    if (Expected<void> loaded = flags.load(options.pool, options.link); !loaded) return fail(loaded.error());
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<Figures> figures = bench_pool(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    const std::vector<Goal> goals = judge(*figures);
+    const std::string text =
+        json ? to_json(*figures, goals).dump(2) + "\n" : to_text(*figures, goals, ::isatty(STDOUT_FILENO) == 1);
+    fmt::print("{}", text);
+    return 0;
+  }
+
+  PoolFlags flags;
+  std::optional<double> seconds;
+  bool quick = false;
+  bool json = false;
+};
+
+struct MoveCommand {
+  explicit MoveCommand(CLI::App& command) : flags(command) {
+    command.add_option("--size", size, "How much to move through the pool (2G)")->type_name("SIZE");
+    command.add_option("--threads", threads, "How many threads move it (2)")->type_name("N")->check(CLI::Range(1, 64));
+    command.add_flag("--json", json, "Print JSON instead of sentences");
+  }
+
+  int run() const {
+    const Expected<std::uint64_t> bytes = parse_size(size);
+    if (!bytes) return fail(fmt::format("--size: {}", bytes.error().message), kExitBadUsage);
+    if (*bytes < kPageSize) return fail("--size: moves whole pages; give at least 4K", kExitBadUsage);
+    MoveOptions options;
+    options.bytes = *bytes;
+    options.threads = threads;
+    if (Expected<void> loaded = flags.load(options.pool, options.link); !loaded) return fail(loaded.error());
+    const InterruptGuard guard;
+    const Expected<MoveResult> result = bench_move(options);
+    if (!result) return fail_or_interrupted(result.error());
+    fmt::print("{}", json ? to_json(*result).dump(2) + "\n" : to_text(*result));
+    return result->wrong_pages == 0 ? 0 : kExitFailed;
+  }
+
+  PoolFlags flags;
+  std::string size = "2G";
+  unsigned threads = 2;
+  bool json = false;
+};
+
+// The command's state lives as long as the CLI::App that refers to it.
+template <typename Command>
+void add(CLI::App& bench, int& exit_code, const char* name, const char* help) {
+  CLI::App& app = *bench.add_subcommand(name, help);
+  const auto command = std::make_shared<Command>(app);
+  app.callback([command, &exit_code] { exit_code = command->run(); });
+}
+
+}  // namespace
+
+void add_commands(CLI::App& bench, int& exit_code) {
+  add<PoolCommand>(bench, exit_code, "pool", "Latency and throughput beside memcpy, bare TCP, redis and nbdkit");
+  add<MoveCommand>(bench, exit_code, "move", "Move data through the pool and check every byte");
+}
+
+}  // namespace comex::bench

@@ -1,0 +1,42 @@
+// Memory nodes of our own, for when the user names no pool: `comex serve` in processes of their own on this machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/child.h"
+#include "fabric/url.h"
+
+namespace comex::bench {
+
+// A node that runs as long as this object lives.
+struct OwnNode {
+  Child process;
+  Fd output;  // kept open: the node may have more to say
+  Url tcp;
+  Url shm;
+};
+
+class OwnNodes {
+ public:
+  // Starts `count` nodes of `memory` bytes each, numbered from 1. Their sockets, logs and secret are in `folder`.
+  // REQUIRES: this program is the comex command.
+  static Expected<OwnNodes> start(const std::string& folder, unsigned count, std::uint64_t memory);
+
+  [[nodiscard]] const std::vector<OwnNode>& nodes() const { return nodes_; }
+  // What clients on TCP must know.
+  [[nodiscard]] const std::string& secret() const { return secret_; }
+
+ private:
+  std::vector<OwnNode> nodes_;
+  std::string secret_;
+};
+
+// The URLs in the line a node prints when it is ready. Errc::io when it is not such a line.
+struct ReadyLine {
+  Url tcp;
+  Url shm;
+};
+Expected<ReadyLine> parse_ready_line(const std::string& line);
+
+}  // namespace comex::bench

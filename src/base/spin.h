@@ -1,0 +1,84 @@
+// Whether to spin before sleeping, and how long.
+//
+// A wake-up costs a few microseconds on bare metal and tens in a virtual machine, often more than the round trip that
+// is waited for; so a waiter spins first. It must not when it would take the core from whoever it waits for. The
+// policy learns both from what happened:
+//  - a wait shorter than the limit would have been caught by spinning: spin longer; one that was not: shorter;
+//  - a yield that takes long means that somebody else wanted this core: do not spin for a while.
+//
+// Thread safety: any number of threads may share one policy; the fields are hints, so relaxed atomics suffice.
+// Fault path: yes.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace comex {
+
+class SpinPolicy {
+ public:
+  // With a limit of zero, or on a single core, never spins.
+  explicit SpinPolicy(Nanos limit) : limit_(cores() > 1 ? limit.count() : 0), budget_(limit_) {}
+
+  // Calls ready() until it is true (returns true) or spinning does not pay (returns false: go to sleep).
+  template <typename Ready>
+  bool spin(Ready&& ready) noexcept {
+    const auto start = Clock::now();
+    const auto budget = budget_.load(std::memory_order_relaxed);
+    if (budget == 0 || since_epoch(start) < pause_until_.load(std::memory_order_relaxed)) return ready();
+    auto next_yield = start + kYieldEvery;
+    for (;;) {
+      for (int i = 0; i < kTriesPerLook; ++i) {
+        if (ready()) return true;
+        pause();
+      }
+      auto now = Clock::now();
+      if ((now - start).count() > budget) return false;
+      if (now < next_yield) continue;
+      sched_yield();
+      const auto back = Clock::now();
+      if (back - now > kSomebodyElseRan) {
+        pause_until_.store(since_epoch(back + kPause), std::memory_order_relaxed);
+        return ready();
+      }
+      next_yield = back + kYieldEvery;
+    }
+  }
+
+  // Tells how long the wait was in all (spinning and sleeping).
+  void observe(Nanos waited) noexcept {
+    const auto budget = budget_.load(std::memory_order_relaxed);
+    const auto next = waited.count() <= limit_ ? std::min(limit_, std::max(budget * 2, limit_ / 8)) : budget / 2;
+    if (next != budget) budget_.store(next, std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] Nanos budget() const { return Nanos(budget_.load(std::memory_order_relaxed)); }
+
+ private:
+  static constexpr int kTriesPerLook = 4;
+  static constexpr auto kYieldEvery = std::chrono::microseconds(5);
+  static constexpr auto kSomebodyElseRan = std::chrono::microseconds(25);
+  static constexpr auto kPause = std::chrono::milliseconds(5);
+
+  static std::int64_t since_epoch(Clock::time_point t) { return t.time_since_epoch().count(); }
+  static int cores() noexcept {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  }
+  static void pause() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+
+  std::int64_t limit_;
+  std::atomic<std::int64_t> budget_;
+  std::atomic<std::int64_t> pause_until_{0};
+};
+
+}  // namespace comex

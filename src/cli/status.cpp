@@ -1,0 +1,210 @@
+#include "cli/status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "cli/config_flags.h"
+#include "cli/link_options.h"
+#include "cli/report.h"
+#include "fabric/connect.h"
+
+namespace comex {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct NodeReport {
+  Url url;
+  std::optional<wire::StatusReply> status;  // not set: unreachable
+  std::string error;
+  std::uint64_t boot_id = 0;
+  Nanos round_trip = Nanos::max();
+};
+
+// The least of a few calls is the round trip; the rest of them shows the scheduler, not the network.
+constexpr int kRoundTrips = 5;
+
+void ask(NodeReport& report, const LinkOptions& options) {
+  auto link = connect(report.url, options);
+  if (!link) {
+    report.error = link.error().message;
+    return;
+  }
+  report.boot_id = (*link)->session().boot_id;
+  for (int i = 0; i < kRoundTrips; ++i) {
+    const auto start = Clock::now();
+    auto status = (*link)->status();
+    const Nanos took = Clock::now() - start;
+    if (!status) {
+      report.status.reset();
+      report.error = status.error().message;
+      return;
+    }
+    report.round_trip = std::min(report.round_trip, took);
+    report.status = *std::move(status);
+  }
+}
+
+std::vector<NodeReport> ask_all(const std::vector<Url>& urls, const LinkOptions& options) {
+  std::vector<NodeReport> reports(urls.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < urls.size(); ++i) {
+    reports[i].url = urls[i];
+    threads.emplace_back([&report = reports[i], &options] { ask(report, options); });
+  }
+  threads.clear();  // joins
+  return reports;
+}
+
+std::uint64_t bytes_of(std::uint64_t frames) {
+  return frames << kPageShift;
+}
+
+double microseconds(Nanos time) {
+  return std::chrono::duration<double, std::micro>(time).count();
+}
+
+// --- for programs ---
+
+Json client_json(const wire::StatusReply::Client& client) {
+  return Json{{"id", client.id.value},
+              {"name", client.name},
+              {"peer", client.peer},
+              {"pid", client.pid},
+              {"bytes", bytes_of(client.frames)},
+              {"silent_ms", client.silent_ms}};
+}
+
+Json node_json(const NodeReport& report) {
+  Json json{{"url", report.url.text()}, {"state", report.status ? "up" : "unreachable"}};
+  if (!report.status) {
+    json["error"] = report.error;
+    return json;
+  }
+  const auto& status = *report.status;
+  json["nid"] = status.nid.value;
+  json["size_bytes"] = bytes_of(status.frames);
+  json["used_bytes"] = bytes_of(status.frames - status.load.free_frames);
+  json["free_bytes"] = bytes_of(status.load.free_frames);
+  json["largest_free_extent_bytes"] = bytes_of(status.load.largest_free);
+  json["metadata_bytes"] = status.metadata_bytes;
+  json["round_trip_us"] = microseconds(report.round_trip);
+  json["grant_service_us"] = microseconds(Nanos(status.load.service_ns));
+  json["uptime_ms"] = status.uptime_ms;
+  json["pages_read"] = status.pages_read;
+  json["pages_written"] = status.pages_written;
+  json["client_count"] = status.client_count;
+  json["clients"] = Json::array();
+  for (const auto& client : status.clients) json["clients"].push_back(client_json(client));
+  return json;
+}
+
+void print_json(const std::vector<NodeReport>& reports) {
+  Json json{{"nodes", Json::array()}};
+  for (const auto& report : reports) json["nodes"].push_back(node_json(report));
+  // A client's name is what the client says it is: bytes that are not UTF-8 must not end the command.
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+// --- for people ---
+
+constexpr std::size_t kColumns = 9;
+using Row = std::array<std::string, kColumns>;
+
+Row row_of(const NodeReport& report) {
+  if (!report.status) return Row{report.url.text(), "-", "unreachable: " + report.error};
+  const auto& status = *report.status;
+  const double trip = microseconds(report.round_trip);
+  return Row{report.url.text(),
+             std::to_string(status.nid.value),
+             "up",
+             format_size(bytes_of(status.frames)),
+             format_size(bytes_of(status.frames - status.load.free_frames)),
+             format_size(bytes_of(status.load.free_frames)),
+             format_size(bytes_of(status.load.largest_free)),
+             std::to_string(status.client_count),
+             trip < 1'000 ? fmt::format("{:.1f} us", trip) : fmt::format("{:.2f} ms", trip / 1'000)};
+}
+
+// Text to the left, numbers to the right. An unreachable node has only the first three columns, and its reason runs on
+// over the others.
+void print_table(const std::vector<NodeReport>& reports) {
+  constexpr std::size_t kUrl = 0, kState = 2;
+  std::vector<Row> rows{Row{"NODE", "NID", "STATE", "SIZE", "USED", "FREE", "LARGEST FREE", "CLIENTS", "ROUND TRIP"}};
+  for (const auto& report : reports) rows.push_back(row_of(report));
+
+  std::array<std::size_t, kColumns> widths{};
+  for (const Row& row : rows) {
+    const bool whole = !row.back().empty();
+    for (std::size_t i = 0; i < (whole ? kColumns : kState); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const Row& row : rows) {
+    const bool whole = !row.back().empty();
+    std::string line;
+    for (std::size_t i = 0; i < (whole ? kColumns : kState + 1); ++i) {
+      const bool left = i == kUrl || i == kState;
+      if (i > 0) line += "  ";
+      line += left ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
+    }
+    fmt::print("{}\n", line);
+  }
+}
+
+// Pages are found by NID: two nodes must not have the same one. The same node seen over two URLs is no clash.
+void warn_of_equal_nids(const std::vector<NodeReport>& reports) {
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto &a = reports[j], &b = reports[i];
+      if (!a.status || !b.status || a.status->nid != b.status->nid || a.boot_id == b.boot_id) continue;
+      fmt::print(stderr, "comex: {} and {} are both node {}; give one of them another --nid\n", a.url.text(),
+                 b.url.text(), a.status->nid.value);
+    }
+  }
+}
+
+int status(const PoolSettings& pool, bool json) {
+  if (pool.nodes.empty()) {
+    return fail(
+        "no memory nodes are configured: name them with --pool tcp://HOST:7171,... or COMEX_POOL, or as nodes = "
+        "[\"tcp://HOST:7171\"] under [pool] in ~/.config/comex/comex.toml",
+        kExitBadUsage);
+  }
+  auto options = link_options(pool, "comex status");
+  if (!options) return fail(options.error().message, kExitBadUsage);
+  options->observe = true;
+  const auto reports = ask_all(pool.nodes, *options);
+  json ? print_json(reports) : print_table(reports);
+  warn_of_equal_nids(reports);
+  const bool all_up = std::all_of(reports.begin(), reports.end(), [](const auto& r) { return r.status.has_value(); });
+  return all_up ? 0 : kExitFailed;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, int& exit_code) {
+  CLI::App& command = *app.add_subcommand("status", "Show every memory node of the pool");
+  auto flags = std::make_shared<ConfigFlags>();
+  flags->add(command, "--pool", "pool.nodes", "URL,...", "The memory nodes: tcp://, tls:// or unix:// URLs");
+  flags->add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with the nodes");
+  flags->add(command, "--tls-ca", "pool.tls_ca", "FILE", "The authority to trust for tls:// nodes (the system's)");
+  flags->add(command, "--tls-cert", "pool.tls_cert", "FILE", "The certificate to show to tls:// nodes that ask");
+  flags->add(command, "--tls-key", "pool.tls_key", "FILE", "... and its key");
+  auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, "Everything, for programs");
+  command.callback([flags, json, &exit_code] {
+    const auto config = flags->load();
+    exit_code = config ? status(config->pool, *json) : fail(config.error());
+  });
+}
+
+}  // namespace comex

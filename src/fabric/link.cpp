@@ -1,0 +1,74 @@
+#include "fabric/link.h"
+
+#include <algorithm>
+
+#include "wire/auth.h"
+
+namespace comex {
+namespace {
+
+template <typename T>
+Expected<T> decoded(Expected<std::vector<std::byte>> reply) {
+  if (!reply) return std::move(reply).error();
+  auto message = wire::decode<T>(*reply);
+  if (!message) return Error{Errc::version, "the node's reply is malformed"};
+  return *std::move(message);
+}
+
+}  // namespace
+
+std::uint32_t Transfer::pages() const {
+  std::uint32_t pages = 0;
+  for (const auto& segment : segments) pages += segment.count;
+  return pages;
+}
+
+Errc Transfer::check() const noexcept {
+  std::uint64_t pages = 0;
+  for (const auto& segment : segments) {
+    if (segment.count == 0 || segment.local == nullptr) return Errc::invalid;
+    pages += segment.count;
+  }
+  const bool fits = !segments.empty() && segments.size() <= wire::kMaxSegments && pages <= wire::kMaxTransferPages;
+  return fits ? Errc::ok : Errc::invalid;
+}
+
+Expected<wire::GrantReply> Link::grant(std::uint32_t frames, unsigned min_order) {
+  const wire::Grant request{frames, static_cast<std::uint8_t>(min_order)};
+  auto reply = decoded<wire::GrantReply>(call(wire::Type::grant, wire::encode(request)));
+  if (!reply) return reply;
+  if (auto reached = reach(reply->extents); !reached) {
+    // Frames that cannot be reached are of no use; that they were given back is all that matters now.
+    (void)give_back(reply->extents);
+    return std::move(reached).error();
+  }
+  return reply;
+}
+
+Expected<void> Link::give_back(std::span<const Extent> extents) {
+  forget(extents);
+  while (!extents.empty()) {
+    const auto batch = extents.first(std::min<std::size_t>(extents.size(), wire::kMaxExtents));
+    auto reply = call(wire::Type::give_back, wire::encode_extents(batch));
+    if (!reply) return std::move(reply).error();
+    extents = extents.subspan(batch.size());
+  }
+  return {};
+}
+
+Expected<Session> Link::share() {
+  auto reply = decoded<wire::ShareReply>(call(wire::Type::share, {}));
+  if (!reply) return std::move(reply).error();
+  return Session{reply->heir, wire::heir_key(session().key, *reply), session().boot_id};
+}
+
+Expected<wire::NodeLoad> Link::beat() { return decoded<wire::NodeLoad>(call(wire::Type::beat, {})); }
+
+Expected<wire::StatusReply> Link::status() { return decoded<wire::StatusReply>(call(wire::Type::status, {})); }
+
+void Link::bye() {
+  (void)call(wire::Type::bye, {});
+  sever(Errc::disconnected);
+}
+
+}  // namespace comex

@@ -1,0 +1,160 @@
+// A link moves pages between this process and the arena of one memory node, and carries small control calls.
+//
+// There is one interface and one class per medium: ShmLink (unix://), TcpLink (tcp://, tls://), and in tests
+// FaultyLink, which wraps another. Page moves are one-sided: the far side does no thinking beyond checking that the
+// client holds the frames.
+//
+//   caller                       link                                node
+//   Transfer{segments} --submit--> on its way ----------------------> frames
+//   state() == done   <--progress/wait--  completion (result())
+//
+// Thread safety: submit, progress, wait and broken may be called from any number of threads at once. The control
+// calls (grant .. bye) likewise, but they queue behind each other.
+// Fault path: submit, progress, wait and broken allocate nothing and take no lock that is held across a blocking
+// call. The control calls are NOT for the fault path.
+//
+// Invariants:
+//  1. A submitted Transfer completes exactly once, with Errc::ok or an error, and within the link's time-out as long
+//     as anybody calls progress or wait.
+//  2. Until it completes, the Transfer, its segments and their local memory belong to the link. After that the link
+//     never touches them again, whatever arrives late.
+//  3. Once broken() is not ok it stays so; everything outstanding has completed or will at the next progress, and new
+//     transfers complete at once with that error. A broken link is replaced, not repaired (see pool/member.h).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/expected.h"
+#include "wire/message.h"
+#include "wire/types.h"
+
+namespace comex {
+
+enum class Direction : std::uint8_t { read, write };
+
+// Urgent: somebody waits for it (a fault). Bulk: write-back and prefetch, which must not delay the urgent.
+enum class Priority : std::uint8_t { urgent, bulk };
+
+// Contiguous frames and the local memory they come from or go to.
+struct Segment {
+  FrameNo first;
+  std::uint32_t count = 0;
+  std::byte* local = nullptr;
+};
+
+class Transfer {
+ public:
+  enum State : std::uint32_t { kIdle, kPending, kDone };
+
+  Transfer() = default;
+  Transfer(Direction way, std::span<const Segment> what, Priority how = Priority::urgent)
+      : direction(way), priority(how), segments(what) {}
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  Direction direction = Direction::read;
+  Priority priority = Priority::urgent;
+  // At most kMaxSegments segments and kMaxTransferPages pages; the array must outlive the transfer.
+  std::span<const Segment> segments;
+  void* owner = nullptr;  // for the submitter; the link does not look at it
+
+  // Acquire: when done() is true, the pages of a read are visible to this thread.
+  [[nodiscard]] bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
+  // REQUIRES: done().
+  [[nodiscard]] Errc result() const { return result_; }
+  [[nodiscard]] std::uint32_t pages() const;
+
+  // --- for links ---
+  // Errc::invalid if there is nothing to move, a segment is malformed, or the limits are exceeded.
+  [[nodiscard]] Errc check() const noexcept;
+  void begin() { state_.store(kPending, std::memory_order_relaxed); }
+  void finish(Errc result) {
+    result_ = result;
+    state_.store(kDone, std::memory_order_release);
+  }
+  Transfer* next = nullptr;      // the link's queue
+  Clock::time_point deadline{};  // when the link gives up
+  std::uint32_t lane = 0;        // which connection carries it
+  std::uint32_t tag = 0;         // its number there
+  std::uint64_t last_byte = 0;   // where its request ends in the bytes sent there
+
+ private:
+  std::atomic<std::uint32_t> state_{kIdle};
+  Errc result_ = Errc::ok;
+};
+
+// What a client needs to come back to its frames after a broken link, or to hand to a forked child.
+struct Session {
+  ClientId client;
+  wire::SessionKey key{};
+  std::uint64_t boot_id = 0;  // changes when the node's process restarts: old frames are gone
+};
+
+// What the node said of itself when the session began.
+struct NodeInfo {
+  NodeId nid;
+  std::uint32_t frames = 0;
+  unsigned slab_order = 0;
+  Millis lease{0};
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // --- pages (fault path) ---
+  virtual void submit(Transfer& transfer) noexcept = 0;
+  // Moves things along without waiting; completes what is complete and what is overdue.
+  virtual void progress() noexcept = 0;
+  // Waits until `transfer` completes: spins a little if a core is spare, then sleeps. Bounded by the link's time-out.
+  virtual Errc wait(Transfer& transfer) noexcept = 0;
+  // Submit and wait.
+  Errc move(Transfer& transfer) noexcept {
+    submit(transfer);
+    return wait(transfer);
+  }
+  [[nodiscard]] virtual Errc broken() const noexcept = 0;
+  // Declares the link broken; everything outstanding completes with `why`.
+  virtual void sever(Errc why) noexcept = 0;
+
+  // --- control ---
+  // Asks for about `frames` frames in extents of at least 2^min_order. Errc::no_memory is the node's plain "no".
+  Expected<wire::GrantReply> grant(std::uint32_t frames, unsigned min_order = kUsualMinOrder);
+  // Gives frames back. All or none: an extent not held by this client refuses the whole call.
+  Expected<void> give_back(std::span<const Extent> extents);
+  // Makes an heir: a client that holds every frame this one holds (for fork). One call, whatever the number.
+  Expected<Session> share();
+  // Keeps the lease, and hears how the node is.
+  Expected<wire::NodeLoad> beat();
+  Expected<wire::StatusReply> status();
+  // Ends the session: the node takes all frames back. The link is broken afterwards.
+  void bye();
+  // Makes frames that this client holds reachable (shm: maps their slabs). grant() does it for what it grants; an heir
+  // does it once for what it inherited.
+  virtual Expected<void> reach(std::span<const Extent> extents) = 0;
+  // The reverse: give_back() calls it before the node hears of it. REQUIRES: nobody uses these frames any more.
+  virtual void forget(std::span<const Extent> extents) noexcept = 0;
+
+  [[nodiscard]] const Session& session() const { return session_; }
+  [[nodiscard]] const NodeInfo& node() const { return node_; }
+
+  // One control request and the body of its reply, within the link's control time-out. The typed calls above use it.
+  virtual Expected<std::vector<std::byte>> call(wire::Type type, std::span<const std::byte> body) = 0;
+
+ protected:
+  Link() = default;
+  Session session_;
+  NodeInfo node_;
+};
+
+}  // namespace comex

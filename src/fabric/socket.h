@@ -1,0 +1,40 @@
+// Making and opening sockets. Every wait has a deadline; every error says which address and what to do.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/clock.h"
+#include "base/expected.h"
+#include "base/fd.h"
+
+namespace comex {
+
+// True when `fd` is ready for one of `events` (POLLIN, POLLOUT) or has an error; false when the deadline has passed.
+bool wait_ready(int fd, short events, const Deadline& deadline) noexcept;
+
+Expected<Fd> connect_tcp(const std::string& host, std::uint16_t port, const Deadline& deadline);
+Expected<Fd> connect_unix(const std::string& path);
+
+struct TcpListener {
+  Fd socket;
+  std::uint16_t port = 0;
+  bool loopback = false;  // only this machine can reach it
+};
+// "host:port"; an empty host is all addresses, port 0 picks a free one.
+Expected<TcpListener> listen_tcp(const std::string& address);
+// Replaces the socket of a process that died; refuses if one is serving there.
+Expected<Fd> listen_unix(const std::string& path, mode_t mode);
+
+// Splits "host:port" ("[::1]:7171" for IPv6). The error shows a right one.
+struct HostPort {
+  std::string host;
+  std::uint16_t port = 0;
+};
+Expected<HostPort> parse_host_port(std::string_view text);
+
+// No delay, and a dead peer is noticed within about `patience`.
+void tune_tcp(int fd, Millis patience) noexcept;
+
+}  // namespace comex

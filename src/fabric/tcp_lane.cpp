@@ -1,0 +1,271 @@
+#include "fabric/tcp_lane.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/futex.h"
+#include "fabric/socket.h"
+
+namespace comex {
+namespace {
+
+// The longest a follower sleeps before it looks by itself.
+constexpr auto kFollowerNap = std::chrono::milliseconds(50);
+
+// The local memory of a transfer but its first `skip` bytes, as buffers. Returns how many.
+std::size_t local_buffers(const Transfer& transfer, std::size_t skip, iovec* out) {
+  std::size_t count = 0;
+  for (const auto& segment : transfer.segments) {
+    const std::size_t bytes = std::size_t{segment.count} << kPageShift;
+    if (skip < bytes) out[count++] = iovec{segment.local + skip, bytes - skip};
+    skip -= std::min(skip, bytes);
+  }
+  return count;
+}
+
+}  // namespace
+
+void TransferQueue::push(Transfer& transfer) {
+  transfer.next = nullptr;
+  (head_ == nullptr ? head_ : tail_->next) = &transfer;
+  tail_ = &transfer;
+}
+
+Transfer* TransferQueue::pop() {
+  Transfer* const first = head_;
+  if (first != nullptr) head_ = first->next;
+  return first;
+}
+
+TcpLane::TcpLane(std::unique_ptr<Stream> stream, std::atomic<Errc>& broken, Nanos max_spin)
+    : stream_(std::move(stream)), broken_(broken), spin_(max_spin) {}
+
+// --- sending ---
+
+Errc TcpLane::submit(Transfer& transfer) noexcept {
+  const std::lock_guard lock(send_mutex_);
+  // Looked at under the mutex: fail_all comes after broken_ is set and takes the mutex, so nothing can be queued
+  // behind its back.
+  if (const Errc why = broken_.load(std::memory_order_acquire); why != Errc::ok) {
+    transfer.finish(why);
+    return Errc::ok;
+  }
+  outstanding_.fetch_add(1, std::memory_order_relaxed);
+  queue_.push(transfer);
+  return send_some();
+}
+
+Errc TcpLane::send_some() noexcept {
+  for (;;) {
+    if (iov_begin_ == iov_end_) fill_batch();
+    if (iov_begin_ == iov_end_) {
+      unsent_.store(false, std::memory_order_relaxed);
+      return Errc::ok;
+    }
+    const auto result = stream_->write(std::span(iov_).subspan(iov_begin_, iov_end_ - iov_begin_));
+    if (result.error != Errc::ok) return result.error;
+    if (result.would_block()) {
+      unsent_.store(true, std::memory_order_relaxed);
+      return Errc::ok;
+    }
+    iov_begin_ = advance(std::span(iov_).first(iov_end_), iov_begin_, result.bytes);
+    sent_bytes_.store(sent_bytes_.load(std::memory_order_relaxed) + result.bytes, std::memory_order_release);
+  }
+}
+
+void TcpLane::fill_batch() noexcept {
+  iov_begin_ = iov_end_ = 0;
+  for (std::size_t i = 0; i < kBatch && !queue_.empty(); ++i) {
+    Transfer* const transfer = queue_.pop();
+    add_to_batch(*transfer, requests_[i]);
+    // In flight before a byte of it is sent: the reply may be here before write() returns.
+    const std::lock_guard lock(flight_mutex_);
+    flight_.push(*transfer);
+  }
+}
+
+void TcpLane::add_to_batch(Transfer& transfer, std::span<std::byte, kRequestBytes> request) noexcept {
+  const bool writes = transfer.direction == Direction::write;
+  const std::size_t body = transfer.segments.size() * sizeof(Extent);
+  transfer.tag = next_tag_++;
+  wire::Header header;
+  header.body = static_cast<std::uint32_t>(body);
+  header.type = static_cast<std::uint16_t>(writes ? wire::Type::write : wire::Type::read);
+  header.tag = transfer.tag;
+  header.payload = writes ? static_cast<std::uint32_t>(transfer.pages() << kPageShift) : 0;
+  std::memcpy(request.data(), &header, sizeof header);
+  static_assert(sizeof(Extent) == 8, "an extent in memory is an extent on the wire");
+  std::byte* at = request.data() + sizeof header;
+  for (const auto& segment : transfer.segments) {
+    const Extent extent{segment.first, segment.count};
+    std::memcpy(at, &extent, sizeof extent);
+    at += sizeof extent;
+  }
+  iov_[iov_end_++] = iovec{request.data(), sizeof header + body};
+  if (writes) iov_end_ += local_buffers(transfer, 0, &iov_[iov_end_]);
+  batched_bytes_ += sizeof header + body + header.payload;
+  transfer.last_byte = batched_bytes_;
+}
+
+Errc TcpLane::send_if_idle() noexcept {
+  if (!unsent_.load(std::memory_order_relaxed) || !send_mutex_.try_lock()) return Errc::ok;
+  const std::lock_guard lock(send_mutex_, std::adopt_lock);
+  return send_some();
+}
+
+// --- receiving ---
+
+Transfer* TcpLane::oldest() noexcept {
+  const std::lock_guard lock(flight_mutex_);
+  return flight_.front();
+}
+
+Errc TcpLane::receive_some(bool* moved) noexcept {
+  *moved = false;
+  Transfer* const transfer = oldest();
+  const std::size_t header_left = sizeof reply_ - reply_bytes_;
+  std::size_t buffers = 0;
+  if (header_left > 0) pages_[buffers++] = iovec{reinterpret_cast<std::byte*>(&reply_) + reply_bytes_, header_left};
+  // Header and pages in one read, if nothing else can follow the header: this transfer is alone on the lane.
+  const bool alone = transfer != nullptr && outstanding_.load(std::memory_order_relaxed) == 1;
+  if (transfer != nullptr && transfer->direction == Direction::read && (header_left == 0 || alone)) {
+    buffers += local_buffers(*transfer, page_bytes_, &pages_[buffers]);
+  }
+  const auto result = stream_->read(std::span(pages_).first(buffers));
+  if (result.error != Errc::ok) return result.error;
+  if (result.would_block()) return Errc::ok;
+  *moved = true;
+  reply_bytes_ += std::min(result.bytes, header_left);
+  page_bytes_ += result.bytes - std::min(result.bytes, header_left);
+  if (reply_bytes_ < sizeof reply_) return Errc::ok;
+  if (const Errc wrong = check_reply(transfer); wrong != Errc::ok) return wrong;
+  if (page_bytes_ < reply_.payload) return Errc::ok;
+
+  const auto status = static_cast<Errc>(reply_.status);
+  reply_bytes_ = page_bytes_ = 0;
+  {
+    const std::lock_guard lock(flight_mutex_);
+    flight_.pop();
+  }
+  complete(*transfer, status);
+  return Errc::ok;
+}
+
+// Anything that is not exactly the reply to `expected` means that the two sides no longer agree on where messages
+// begin: the link cannot go on.
+Errc TcpLane::check_reply(Transfer* expected) noexcept {
+  if (expected == nullptr || reply_.tag != expected->tag || reply_.body != 0) return Errc::version;
+  const bool reads = expected->direction == Direction::read;
+  const auto type = static_cast<std::uint16_t>(reads ? wire::Type::read : wire::Type::write);
+  if (reply_.type != (type | wire::kReplyBit)) return Errc::version;
+  if (reply_.status != 0) {
+    // A refusal is a header alone. Bytes already read as pages belong to a later reply that raced in: give up.
+    if (reply_.payload != 0) return Errc::version;
+    return page_bytes_ == 0 ? Errc::ok : static_cast<Errc>(reply_.status);
+  }
+  if (reply_.payload != (reads ? expected->pages() << kPageShift : 0)) return Errc::version;
+  return really_sent(*expected) ? Errc::ok : Errc::version;
+}
+
+// A node that answers a write before it has all of it could make us give the caller's memory back while it is still
+// being sent. The sender may only not have written down yet that it is done: its mutex tells.
+bool TcpLane::really_sent(const Transfer& transfer) noexcept {
+  if (sent_bytes_.load(std::memory_order_acquire) >= transfer.last_byte) return true;
+  const std::lock_guard lock(send_mutex_);
+  return sent_bytes_.load(std::memory_order_relaxed) >= transfer.last_byte;
+}
+
+void TcpLane::complete(Transfer& transfer, Errc result) noexcept {
+  outstanding_.fetch_sub(1, std::memory_order_relaxed);
+  transfer.finish(result);  // from here on it may no longer exist
+  announce();
+}
+
+void TcpLane::announce() noexcept {
+  event_.fetch_add(1);
+  if (followers_.load() > 0) futex_wake_all(event_);
+}
+
+Errc TcpLane::progress() noexcept {
+  if (outstanding() == 0) return Errc::ok;
+  if (const Errc error = send_if_idle(); error != Errc::ok) return error;
+  if (!receive_mutex_.try_lock()) return Errc::ok;  // a leader is at it
+  Errc error = Errc::ok;
+  {
+    const std::lock_guard lock(receive_mutex_, std::adopt_lock);
+    bool moved = true;
+    while (moved && error == Errc::ok) error = receive_some(&moved);
+    Transfer* const first = oldest();
+    if (error == Errc::ok && first != nullptr && Clock::now() >= first->deadline) error = Errc::timeout;
+  }
+  announce();
+  return error;
+}
+
+// --- waiting ---
+
+Errc TcpLane::wait_a_while(Transfer& transfer) noexcept {
+  // Read before trying to lead: if the leader leaves after that, event_ has moved on and follow() returns at once.
+  const std::uint32_t seen = event_.load();
+  if (!receive_mutex_.try_lock()) return follow(transfer, seen);
+  Errc error = Errc::ok;
+  {
+    const std::lock_guard lock(receive_mutex_, std::adopt_lock);
+    error = lead(transfer);
+  }
+  announce();
+  return error;
+}
+
+Errc TcpLane::lead(Transfer& transfer) noexcept {
+  const auto start = Clock::now();
+  Errc error = Errc::ok;
+  const auto ready = [&]() noexcept {
+    bool moved = true;
+    while (moved && error == Errc::ok && !transfer.done()) error = receive_some(&moved);
+    if (error == Errc::ok) error = send_if_idle();
+    return error != Errc::ok || transfer.done();
+  };
+  while (!spin_.spin(ready)) {
+    const auto events = static_cast<short>(POLLIN | (unsent_.load(std::memory_order_relaxed) ? POLLOUT : 0));
+    if (!wait_ready(stream_->fd(), events, Deadline::at(transfer.deadline))) break;
+  }
+  spin_.observe(Clock::now() - start);
+  return error;
+}
+
+Errc TcpLane::follow(Transfer& transfer, std::uint32_t seen) noexcept {
+  if (spin_.spin([&] { return transfer.done() || event_.load(std::memory_order_relaxed) != seen; })) return Errc::ok;
+  followers_.fetch_add(1);
+  Errc error = Errc::ok;
+  if (unsent_.load(std::memory_order_relaxed)) {
+    // The leader may be polling for replies only, which will not come before this is sent.
+    wait_ready(stream_->fd(), POLLOUT, Deadline(std::chrono::milliseconds(1)));
+    error = send_if_idle();
+  } else if (!transfer.done()) {
+    futex_wait(event_, seen, kFollowerNap);
+  }
+  followers_.fetch_sub(1);
+  return error;
+}
+
+void TcpLane::fail_all(Errc why) noexcept {
+  const std::lock_guard receiving(receive_mutex_);
+  const std::lock_guard sending(send_mutex_);
+  iov_begin_ = iov_end_ = 0;
+  unsent_.store(false, std::memory_order_relaxed);
+  for (;;) {
+    Transfer* transfer = nullptr;
+    {
+      const std::lock_guard lock(flight_mutex_);
+      transfer = flight_.pop();
+    }
+    if (transfer == nullptr) transfer = queue_.pop();
+    if (transfer == nullptr) return;
+    complete(*transfer, why);
+  }
+}
+
+}  // namespace comex

@@ -1,0 +1,82 @@
+// One client as the node knows it: who it is, what it holds, when it was last heard.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "node/buddy.h"
+#include "node/holdings.h"
+#include "wire/message.h"
+
+namespace comex {
+
+// How a client reaches frames. Shm clients map slabs, so each family of them has slabs of its own.
+enum class Medium : std::uint8_t { shm, tcp };
+
+// A page shared with an shm client, read-only on its side, in which the node says that the client is fenced.
+class FencePage {
+ public:
+  static Expected<FencePage> make();
+  FencePage() = default;
+  FencePage(FencePage&& other) noexcept;
+  FencePage& operator=(FencePage&& other) noexcept;
+  ~FencePage();
+
+  [[nodiscard]] const Fd& fd() const { return fd_; }
+  // Seen by the client before anything the node does afterwards.
+  void raise() noexcept;
+
+ private:
+  Fd fd_;
+  std::atomic<std::uint32_t>* word_ = nullptr;
+};
+
+// Clients that came from one another by fork and share frames. Over shm they share slabs too (a zone of their own).
+struct Family {
+  ZoneId zone = kCommonZone;
+  std::uint32_t members = 0;
+};
+
+struct Client {
+  Client(ClientId the_id, const wire::SessionKey& the_key, Medium the_medium, uid_t the_uid, unsigned slab_order)
+      : id(the_id), key(the_key), medium(the_medium), uid(the_uid), holdings(slab_order) {}
+
+  const ClientId id;
+  const wire::SessionKey key;
+  const Medium medium;
+  const uid_t uid;  // of the process at the other end; shm only
+  // Set when the client begins; afterwards only the ledger looks at them.
+  std::string name;
+  std::string peer;
+  std::uint32_t pid = 0;
+  std::shared_ptr<Family> family;
+  FencePage fence;
+
+  // Lanes hold it shared while bytes move between a socket and frames, one non-blocking call at a time, having looked
+  // that the frames are held; the ledger holds it exclusively when it takes frames away. So no byte lands in, or
+  // leaves, a frame that has changed hands. See "Late writes" in docs/design-notes.md.
+  std::shared_mutex access;
+  Holdings holdings;  // guarded by access
+
+  std::atomic<bool> fenced{false};
+  std::atomic<std::uint32_t> lanes{0};  // data connections
+
+  void touch(Clock::time_point now) noexcept {
+    last_heard_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+  [[nodiscard]] Clock::time_point last_heard() const noexcept {
+    return Clock::time_point(Clock::duration(last_heard_.load(std::memory_order_relaxed)));
+  }
+
+ private:
+  std::atomic<Clock::rep> last_heard_{Clock::now().time_since_epoch().count()};
+};
+
+}  // namespace comex

@@ -1,0 +1,39 @@
+// What every connection of a node shares.
+// Thread safety: set up before the first connection; afterwards only the counters change.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "node/arena.h"
+#include "node/ledger.h"
+#include "wire/message.h"
+
+namespace comex {
+
+struct NodeContext {
+  Arena& arena;
+  Ledger& ledger;
+  std::string secret;
+  NodeId nid;
+  Millis lease{0};
+  std::uint64_t boot_id = 0;  // random: tells this process from the one before it on the same address
+  Clock::time_point started = Clock::now();
+  std::atomic<unsigned> greeting{0};  // connections that have not proved themselves yet
+  std::atomic<std::uint64_t> pages_read{0};
+  std::atomic<std::uint64_t> pages_written{0};
+
+  [[nodiscard]] wire::StatusReply status() const {
+    wire::StatusReply status;
+    status.nid = nid;
+    status.uptime_ms = static_cast<std::uint64_t>(std::chrono::duration_cast<Millis>(Clock::now() - started).count());
+    status.pages_read = pages_read.load(std::memory_order_relaxed);
+    status.pages_written = pages_written.load(std::memory_order_relaxed);
+    ledger.describe(status);
+    return status;
+  }
+};
+
+}  // namespace comex

@@ -1,0 +1,159 @@
+#include "node/control_peer.h"
+
+#include <cstring>
+
+#include "node/lane_peer.h"
+
+namespace comex {
+
+using wire::Header;
+using wire::Type;
+
+ControlPeer::ControlPeer(std::unique_ptr<Stream> stream, NodeContext& node, Arrival arrival, Patience patience)
+    : stream_(std::move(stream)),
+      node_(node),
+      greeter_(node, std::move(arrival)),
+      patience_(patience),
+      message_deadline_(Clock::now() + patience.handshake),
+      in_(Header::kBytes) {
+  node_.greeting.fetch_add(1);
+}
+
+ControlPeer::~ControlPeer() {
+  if (greeting()) node_.greeting.fetch_sub(1);
+  if (greeter_.done() && greeter_.client() && greeter_.client()->medium == Medium::shm) {
+    node_.ledger.end(*greeter_.client());
+  }
+}
+
+Peer::Want ControlPeer::step() noexcept {
+  for (int i = 0; i < kMessagesPerStep; ++i) {
+    if (!out_.empty()) {
+      bool sent = false;
+      if (!send(&sent)) return Want::close;
+      if (!sent) return Want::write;
+      if (closing_) return Want::close;
+      if (greeter_.done() && greeter_.purpose() == wire::Purpose::lane) return Want::hand_over;
+    }
+    bool received = false;
+    if (!receive(&received)) return Want::close;
+    if (!received) return Want::read;
+    serve();
+  }
+  return Want::write;  // more to do, but others have their turn: comes back at once
+}
+
+// Reads the rest of the message, never a byte more. False if the connection must be closed.
+bool ControlPeer::receive(bool* complete) noexcept {
+  for (;;) {
+    if (in_have_ == in_.size()) {
+      const auto header = wire::decode_header(std::span(in_).first<Header::kBytes>());
+      const auto most = greeter_.done() ? wire::kMaxBody : wire::kMaxHandshakeBody;
+      if (!header || header->body > most || header->payload != 0 || (header->type & wire::kReplyBit) != 0) return false;
+      if (in_have_ == Header::kBytes + header->body) {
+        *complete = true;
+        return true;
+      }
+      in_.resize(Header::kBytes + header->body);
+    }
+    const iovec iov{in_.data() + in_have_, in_.size() - in_have_};
+    const auto result = stream_->read({&iov, 1});
+    if (result.error != Errc::ok) return false;
+    if (result.would_block()) return true;
+    if (in_have_ == 0 && greeter_.done()) message_deadline_ = Clock::now() + patience_.message;
+    in_have_ += result.bytes;
+  }
+}
+
+bool ControlPeer::send(bool* complete) noexcept {
+  while (out_sent_ < out_.size()) {
+    const iovec iov{out_.data() + out_sent_, out_.size() - out_sent_};
+    auto* const socket = out_fds_.empty() ? nullptr : dynamic_cast<SocketStream*>(stream_.get());
+    std::vector<int> fds;
+    for (const auto& fd : out_fds_) fds.push_back(fd.get());
+    const auto result = socket != nullptr ? socket->write_with({&iov, 1}, fds) : stream_->write({&iov, 1});
+    if (result.error != Errc::ok) return false;
+    if (result.would_block()) return true;
+    out_fds_.clear();
+    out_sent_ += result.bytes;
+  }
+  out_.clear();
+  out_sent_ = 0;
+  *complete = true;
+  return true;
+}
+
+void ControlPeer::serve() {
+  Header header;
+  std::memcpy(&header, in_.data(), sizeof header);
+  const auto type = static_cast<Type>(header.type);
+  const wire::ByteView body = wire::ByteView(in_).subspan(Header::kBytes);
+  const bool was_greeting = greeting();
+  Answer answer = was_greeting ? greeter_.answer(type, body) : answer_call(type, body);
+  if (was_greeting && !greeting()) node_.greeting.fetch_sub(1);
+  // A refused handshake, a farewell and a fenced client end the connection, once they have been told.
+  closing_ = (was_greeting && answer.status != Errc::ok) || answer.status == Errc::fenced || type == Type::bye;
+
+  Header reply;
+  reply.body = static_cast<std::uint32_t>(answer.body.size());
+  reply.type = header.type | wire::kReplyBit;
+  reply.status = static_cast<std::uint16_t>(answer.status);
+  reply.tag = header.tag;
+  const auto raw = std::as_bytes(std::span(&reply, 1));
+  out_.assign(raw.begin(), raw.end());
+  out_.insert(out_.end(), answer.body.begin(), answer.body.end());
+  out_fds_ = std::move(answer.fds);
+  in_.resize(Header::kBytes);
+  in_have_ = 0;
+}
+
+Answer ControlPeer::answer_call(Type type, wire::ByteView body) {
+  if (type == Type::status) return Answer{Errc::ok, wire::encode(node_.status()), {}};
+  if (type == Type::beat && !greeter_.client()) return Answer{Errc::ok, wire::encode(node_.ledger.load()), {}};
+  if (!greeter_.client()) return Answer::refuse(Errc::denied, "an observer holds no frames");
+  Client& client = *greeter_.client();
+  if (client.fenced.load()) return Answer::refuse(Errc::fenced, "the lease ended and the frames are gone");
+  client.touch(Clock::now());
+  switch (type) {
+    case Type::grant: return answer_grant(body);
+    case Type::give_back: {
+      const auto request = wire::decode<wire::GiveBack>(body);
+      if (!request) return Answer::refuse(Errc::invalid, "malformed give_back");
+      const auto done = node_.ledger.give_back(client, request->extents);
+      return done ? Answer{} : Answer::refuse(done.error());
+    }
+    case Type::share: {
+      const auto reply = node_.ledger.share(client);
+      return reply ? Answer{Errc::ok, wire::encode(*reply), {}} : Answer::refuse(reply.error());
+    }
+    case Type::map: {
+      const auto request = wire::decode<wire::Map>(body);
+      if (!request) return Answer::refuse(Errc::invalid, "malformed map");
+      auto fds = node_.ledger.slab_descriptors(client, request->slabs);
+      return fds ? Answer{Errc::ok, {}, *std::move(fds)} : Answer::refuse(fds.error());
+    }
+    case Type::beat: return Answer{Errc::ok, wire::encode(node_.ledger.load()), {}};
+    case Type::bye: node_.ledger.end(client); return Answer{};
+    default: return Answer::refuse(Errc::invalid, "not a control call");
+  }
+}
+
+Answer ControlPeer::answer_grant(wire::ByteView body) {
+  const auto request = wire::decode<wire::Grant>(body);
+  if (!request) return Answer::refuse(Errc::invalid, "malformed grant");
+  auto extents = node_.ledger.grant(*greeter_.client(), request->frames, request->min_order);
+  if (!extents) return Answer::refuse(extents.error());
+  return Answer{Errc::ok, wire::encode(wire::GrantReply{*std::move(extents), node_.ledger.load()}), {}};
+}
+
+bool ControlPeer::overdue(Clock::time_point now) const noexcept {
+  const bool mid_message = in_have_ > 0 || !out_.empty();
+  if ((greeting() || mid_message) && now > message_deadline_) return true;
+  return greeter_.done() && greeter_.client() && greeter_.client()->fenced.load() && out_.empty();
+}
+
+std::unique_ptr<Peer> ControlPeer::into_lane() {
+  return std::make_unique<LanePeer>(std::move(stream_), node_, greeter_.client(), patience_.message);
+}
+
+}  // namespace comex

@@ -1,0 +1,57 @@
+// A connection that is shaking hands, and after that one that carries control calls. Small messages, one at a time:
+// the next is not read before the reply to the last has been sent.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "fabric/stream.h"
+#include "node/greeter.h"
+#include "node/peer.h"
+
+namespace comex {
+
+// How long a peer may take.
+struct Patience {
+  Millis handshake{5'000};
+  Millis message{10'000};
+};
+
+class ControlPeer final : public Peer {
+ public:
+  ControlPeer(std::unique_ptr<Stream> stream, NodeContext& node, Arrival arrival, Patience patience);
+  // A client on the Unix socket whose control connection ends has ended; over TCP it has the lease to come back.
+  ~ControlPeer() override;
+
+  Want step() noexcept override;
+  [[nodiscard]] int fd() const noexcept override { return stream_->fd(); }
+  [[nodiscard]] bool overdue(Clock::time_point now) const noexcept override;
+  [[nodiscard]] bool greeting() const { return !greeter_.done(); }
+
+  // The lane this connection has become. REQUIRES: step() returned hand_over. Nothing is left of this peer.
+  std::unique_ptr<Peer> into_lane();
+
+ private:
+  static constexpr int kMessagesPerStep = 64;  // then the loop's other peers have their turn
+
+  bool receive(bool* complete) noexcept;
+  bool send(bool* complete) noexcept;
+  void serve();
+  Answer answer_call(wire::Type type, wire::ByteView body);
+  Answer answer_grant(wire::ByteView body);
+
+  std::unique_ptr<Stream> stream_;
+  NodeContext& node_;
+  Greeter greeter_;
+  Patience patience_;
+  Clock::time_point message_deadline_;
+  bool closing_ = false;  // after what is in out_
+
+  wire::Bytes in_;  // the header, then header and body
+  std::size_t in_have_ = 0;
+  wire::Bytes out_;
+  std::size_t out_sent_ = 0;
+  std::vector<Fd> out_fds_;
+};
+
+}  // namespace comex

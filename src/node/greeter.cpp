@@ -1,0 +1,100 @@
+#include "node/greeter.h"
+
+#include <fmt/format.h>
+
+namespace comex {
+namespace {
+
+// Data connections one client may have: more than any sensible number of threads needs.
+constexpr std::uint32_t kMaxLanesPerClient = 64;
+
+}  // namespace
+
+Answer Answer::refuse(const Error& error) {
+  Answer answer;
+  answer.status = error.code;
+  const auto text = std::as_bytes(std::span(error.message));
+  answer.body.assign(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(text.size(), 512)));
+  return answer;
+}
+
+Answer Greeter::answer(wire::Type type, wire::ByteView body) {
+  if (stage_ == Stage::hello && type == wire::Type::hello) return answer_hello(body);
+  if (stage_ == Stage::proof && type == wire::Type::proof) return answer_proof(body);
+  return Answer::refuse(Errc::invalid, "a connection begins with hello and proof");
+}
+
+Answer Greeter::answer_hello(wire::ByteView body) {
+  auto hello = wire::decode<wire::Hello>(body);
+  if (!hello) return Answer::refuse(Errc::invalid, "malformed hello");
+  if (hello->version_min > wire::kVersion || hello->version_max < wire::kVersion) {
+    return Answer::refuse(Errc::version, fmt::format("this node speaks protocol {}, the client {} to {}: install the "
+                                                     "same version of comex on both",
+                                                     wire::kVersion, hello->version_min, hello->version_max));
+  }
+  hello_ = *std::move(hello);
+  arrival_.name = hello_.name;
+  arrival_.pid = hello_.pid;
+  said_.hello.assign(body.begin(), body.end());
+  said_.hello_reply = wire::encode(wire::HelloReply{wire::kVersion, node_.boot_id, wire::make_nonce()});
+  stage_ = Stage::proof;
+  return Answer{Errc::ok, said_.hello_reply, {}};
+}
+
+Answer Greeter::answer_proof(wire::ByteView body) {
+  const auto proof = wire::decode<wire::Proof>(body);
+  if (!proof) return Answer::refuse(Errc::invalid, "malformed proof");
+  if (joins()) {
+    if (auto joined = join(); !joined) return Answer::refuse(joined.error());
+  }
+  const auto key = client_ ? wire::ByteView(client_->key) : secret();
+  if (!wire::same(proof->mac, wire::client_proof(key, said_))) {
+    return Answer::refuse(Errc::denied, "wrong secret: check --secret-file on both sides");
+  }
+  if (hello_.purpose == wire::Purpose::begin) {
+    const ClientId id = node_.ledger.next_id();
+    auto client = node_.ledger.admit(id, wire::session_key(key, said_, id), arrival_);
+    if (!client) return Answer::refuse(client.error());
+    client_ = *std::move(client);
+  }
+  wire::ProofReply reply;
+  reply.client = client_ ? client_->id : ClientId{};
+  reply.nid = node_.nid;
+  reply.frames = node_.arena.frames();
+  reply.slab_order = static_cast<std::uint8_t>(node_.arena.slab_order());
+  reply.lease_ms = static_cast<std::uint32_t>(node_.lease.count());
+  reply.mac = wire::node_proof(key, said_, reply);
+  Answer answer{Errc::ok, wire::encode(reply), {}};
+  if (client_) {
+    client_->touch(Clock::now());
+    if (client_->medium == Medium::shm) answer.fds.push_back(client_->fence.fd().duplicate());
+  }
+  stage_ = Stage::done;
+  return answer;
+}
+
+// On the Unix socket its permissions say who may come in; the secret is for networks.
+wire::ByteView Greeter::secret() const {
+  if (arrival_.medium == Medium::shm) return {};
+  return std::as_bytes(std::span(node_.secret));
+}
+
+Expected<void> Greeter::join() {
+  client_ = node_.ledger.find(hello_.client);
+  if (!client_ || client_->fenced.load()) {
+    return Error{Errc::fenced, "the session has ended and its frames are gone; begin a new one"};
+  }
+  // A key that leaked must not open another user's memory, nor cross from one medium to the other.
+  if (client_->medium != arrival_.medium || (client_->medium == Medium::shm && client_->uid != arrival_.uid)) {
+    return Error{Errc::denied, "the session belongs to somebody else"};
+  }
+  if (hello_.purpose == wire::Purpose::lane) {
+    if (client_->medium == Medium::shm) return Error{Errc::invalid, "a client that maps memory needs no lanes"};
+    if (client_->lanes.load() >= kMaxLanesPerClient) {
+      return Error{Errc::busy, fmt::format("a client may have {} lanes", kMaxLanesPerClient)};
+    }
+  }
+  return {};
+}
+
+}  // namespace comex

@@ -1,0 +1,56 @@
+// The node's side of the handshake (wire/auth.h), without sockets: bytes in, bytes out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "node/context.h"
+#include "wire/auth.h"
+#include "wire/message.h"
+
+namespace comex {
+
+// A reply: its status, its body (a message, or one line for people), and descriptors to send along.
+struct Answer {
+  Errc status = Errc::ok;
+  wire::Bytes body;
+  std::vector<Fd> fds;
+
+  static Answer refuse(const Error& error);
+  static Answer refuse(Errc code, std::string_view message) { return refuse(Error{code, std::string(message)}); }
+};
+
+class Greeter {
+ public:
+  // `arrival` has what the connection itself shows; name and pid come from the hello.
+  Greeter(NodeContext& node, Arrival arrival) : node_(node), arrival_(std::move(arrival)) {}
+
+  // Answers the next message of a handshake. After a refusal the connection must be closed.
+  Answer answer(wire::Type type, wire::ByteView body);
+
+  // True once both sides have proved themselves.
+  [[nodiscard]] bool done() const { return stage_ == Stage::done; }
+  [[nodiscard]] wire::Purpose purpose() const { return hello_.purpose; }
+  // The client that this connection now speaks for; null for an observer. REQUIRES: done().
+  [[nodiscard]] const std::shared_ptr<Client>& client() const { return client_; }
+
+ private:
+  enum class Stage { hello, proof, done };
+  Answer answer_hello(wire::ByteView body);
+  Answer answer_proof(wire::ByteView body);
+  [[nodiscard]] bool joins() const {
+    return hello_.purpose == wire::Purpose::resume || hello_.purpose == wire::Purpose::lane;
+  }
+  [[nodiscard]] wire::ByteView secret() const;
+  Expected<void> join();
+
+  NodeContext& node_;
+  Arrival arrival_;
+  Stage stage_ = Stage::hello;
+  wire::Hello hello_;
+  wire::Transcript said_;
+  std::shared_ptr<Client> client_;
+};
+
+}  // namespace comex

@@ -1,0 +1,107 @@
+// The ledger: which client holds which frames. Grants, returns, shares for fork, and takes everything back from a
+// client that ends or falls silent.
+//
+// Roles: the control loop calls all of it; lane loops only read Client::holdings, under Client::access.
+//
+// Thread safety: all functions may be called from any thread. Locks, in order: mutex_, Client::access.
+//
+// Invariants:
+//  1. references_[f] is the number of clients whose holdings contain f; f is free in the buddy system iff it is 0.
+//  2. When a client comes to hold a frame by a grant, the frame's bytes are zero, or were last written by its own
+//     family: nothing of anybody else's is ever handed out.
+//  3. A slab that was exported (mapped by shm clients) and has become free is withheld until its memory has been
+//     replaced: a zombie that still maps it maps nothing that anybody uses.
+//  4. A client's fence is raised, and its holdings are emptied, before any of its frames is freed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/expected.h"
+#include "node/arena.h"
+#include "node/buddy.h"
+#include "node/client.h"
+#include "wire/message.h"
+
+namespace comex {
+
+struct LedgerConfig {
+  Millis lease{10'000};
+  std::uint32_t max_clients = 1024;
+  // What one grant gives at most, so that no client can empty a node in one call: 256 MiB.
+  std::uint32_t max_grant = 1U << 16;
+};
+
+// Who comes in, as its connection shows.
+struct Arrival {
+  Medium medium = Medium::tcp;
+  uid_t uid = 0;
+  std::uint32_t pid = 0;
+  std::string name;
+  std::string peer;
+};
+
+class Ledger {
+ public:
+  Ledger(Arena& arena, const LedgerConfig& config);
+
+  // --- clients ---
+  ClientId next_id();
+  Expected<std::shared_ptr<Client>> admit(ClientId id, const wire::SessionKey& key, const Arrival& arrival);
+  // The client, if it is still there. An heir is found from the moment share() made it.
+  std::shared_ptr<Client> find(ClientId id);
+  // Takes all frames back. The client is fenced: whoever still speaks for it is refused.
+  void end(Client& client);
+  // Ends the clients that have been silent for longer than the lease. Returns how many.
+  std::size_t end_silent(Clock::time_point now);
+
+  // --- frames ---
+  Expected<std::vector<Extent>> grant(Client& client, std::uint32_t frames, unsigned min_order);
+  Expected<void> give_back(Client& client, const std::vector<Extent>& extents);
+  // An heir that holds what `client` holds. It must be claimed (by a resumed session) within the lease.
+  Expected<wire::ShareReply> share(Client& client);
+  // Descriptors of slabs of which the client holds frames. Duplicates: while one waits to be sent, the arena may replace
+  // the slab and close its own, and the number may come to mean another slab.
+  Expected<std::vector<Fd>> slab_descriptors(Client& client, const std::vector<std::uint32_t>& slabs);
+
+  // Replaces the memory of up to `most` withheld slabs. True if there are more, and it is worth going on.
+  bool renew_some(std::size_t most);
+
+  // --- what there is ---
+  [[nodiscard]] wire::NodeLoad load() const;
+  // Fills in sizes, load and clients.
+  void describe(wire::StatusReply& status) const;
+
+ private:
+  using Clients = std::map<std::uint64_t, std::shared_ptr<Client>>;
+  // All REQUIRE: mutex_ held.
+  Expected<std::shared_ptr<Client>> enter(ClientId id, const wire::SessionKey& key, const Arrival& arrival,
+                                          std::shared_ptr<Family> family);
+  Clients::iterator leave(Clients::iterator at);
+  void release(const Extent& extent);
+  void free_run(const Extent& run);
+  void prepare(const Extent& extent, ZoneId zone);
+  void scrub(const Extent& extent);
+  std::size_t renew_withheld(std::size_t most);
+  [[nodiscard]] wire::NodeLoad load_now() const;
+
+  Arena& arena_;
+  const LedgerConfig config_;
+
+  mutable std::mutex mutex_;               // guards all below
+  Buddy buddy_;
+  std::vector<std::uint16_t> references_;  // by frame
+  std::vector<bool> dirty_;                // by frame: may hold somebody's bytes
+  std::vector<bool> settled_;              // by slab: scrubbed for the zone it is in (zones but the common one)
+  std::deque<std::uint32_t> withheld_;     // slabs whose memory must be replaced
+  Clients clients_;
+  std::uint64_t last_id_ = 0;
+  double service_ns_ = 0;                  // mean time of a grant, slowly moving
+};
+
+}  // namespace comex

@@ -1,0 +1,278 @@
+#include "node/ledger.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "wire/auth.h"
+
+namespace comex {
+namespace {
+
+constexpr std::uint32_t kSlabFrames = 512;
+
+class LedgerTest : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kSlabs = 8;
+
+  void SetUp() override {
+    auto arena = Arena::create({.bytes = std::uint64_t{kSlabs} * kSlabFrames * kPageSize, .lock = false});
+    ASSERT_TRUE(arena) << arena.error().message;
+    arena_ = *std::move(arena);
+    ledger_ = std::make_unique<Ledger>(*arena_, LedgerConfig{});
+  }
+
+  std::shared_ptr<Client> admit(Medium medium = Medium::tcp) {
+    auto client = ledger_->admit(ledger_->next_id(), wire::make_nonce(), Arrival{medium, 0, 0, "", ""});
+    EXPECT_TRUE(client);
+    return *client;
+  }
+  std::vector<Extent> grant(Client& client, std::uint32_t frames, unsigned min_order = 0) {
+    auto extents = ledger_->grant(client, frames, min_order);
+    EXPECT_TRUE(extents) << extents.error().message;
+    return extents ? *extents : std::vector<Extent>();
+  }
+  // Every byte of the extents is `value`.
+  bool filled(const std::vector<Extent>& extents, int value) const {
+    for (const auto& e : extents) {
+      const std::byte* at = arena_->frame_address(e.first);
+      for (std::size_t i = 0; i < e.bytes(); ++i) {
+        if (at[i] != static_cast<std::byte>(value)) return false;
+      }
+    }
+    return true;
+  }
+  void fill(const std::vector<Extent>& extents, int value) {
+    for (const auto& e : extents) std::memset(arena_->frame_address(e.first), value, e.bytes());
+  }
+  std::uint32_t free_frames() const { return ledger_->load().free_frames; }
+
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Ledger> ledger_;
+};
+
+TEST_F(LedgerTest, grant_and_give_back) {
+  const auto client = admit();
+  const auto extents = grant(*client, 200, kUsualMinOrder);
+  for (const auto& e : extents) EXPECT_GE(e.count, 128U);
+  EXPECT_EQ(client->holdings.frames() + free_frames(), arena_->frames());
+  EXPECT_TRUE(ledger_->give_back(*client, extents));
+  EXPECT_EQ(free_frames(), arena_->frames());
+}
+
+TEST_F(LedgerTest, grant_says_a_plain_no_when_nothing_is_large_enough) {
+  const auto client = admit();
+  grant(*client, kSlabs * kSlabFrames);
+  const auto more = ledger_->grant(*client, 128, 7);
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code, Errc::no_memory);
+}
+
+TEST_F(LedgerTest, give_back_of_what_is_not_held_changes_nothing) {
+  const auto a = admit();
+  const auto b = admit();
+  const auto of_a = grant(*a, 128);
+  const auto of_b = grant(*b, 128);
+  const auto done = ledger_->give_back(*b, {of_b[0], of_a[0]});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::denied);
+  EXPECT_TRUE(a->holdings.holds(of_a[0]));
+  EXPECT_TRUE(b->holdings.holds(of_b[0])) << "all or none";
+  EXPECT_FALSE(ledger_->give_back(*b, {of_b[0], of_b[0]})) << "nor twice in one call";
+  EXPECT_TRUE(b->holdings.holds(of_b[0]));
+}
+
+TEST_F(LedgerTest, nobody_sees_what_another_client_left) {
+  for (const auto& [first, second] : {std::pair{Medium::tcp, Medium::tcp}, std::pair{Medium::tcp, Medium::shm},
+                                     std::pair{Medium::shm, Medium::tcp}, std::pair{Medium::shm, Medium::shm}}) {
+    const auto before = admit(first);
+    const auto extents = grant(*before, kSlabs * kSlabFrames);
+    fill(extents, 0x5a);
+    ledger_->end(*before);
+    const auto after = admit(second);
+    EXPECT_TRUE(filled(grant(*after, kSlabs * kSlabFrames), 0));
+    ledger_->end(*after);
+  }
+}
+
+TEST_F(LedgerTest, tcp_frames_are_scrubbed_even_within_a_slab) {
+  const auto a = admit();
+  const auto b = admit();
+  const auto of_a = grant(*a, 128);
+  grant(*b, 128);  // keeps the slab in use
+  fill(of_a, 1);
+  ASSERT_TRUE(ledger_->give_back(*a, of_a));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(filled(grant(*b, 128), 0));
+}
+
+TEST_F(LedgerTest, shm_families_never_share_a_slab) {
+  const auto a = admit(Medium::shm);
+  const auto b = admit(Medium::shm);
+  const auto c = admit(Medium::tcp);
+  std::set<std::uint32_t> slabs;
+  for (const auto& client : {a, b, c}) slabs.insert(grant(*client, 1)[0].first.value / kSlabFrames);
+  EXPECT_EQ(slabs.size(), 3U);
+}
+
+TEST_F(LedgerTest, slab_descriptors_only_of_slabs_held) {
+  const auto a = admit(Medium::shm);
+  const auto b = admit(Medium::shm);
+  const auto tcp = admit(Medium::tcp);
+  const std::uint32_t slab = grant(*a, 1)[0].first.value / kSlabFrames;
+  EXPECT_TRUE(ledger_->slab_descriptors(*a, {slab}));
+  EXPECT_EQ(ledger_->slab_descriptors(*b, {slab}).error().code, Errc::denied);
+  EXPECT_EQ(ledger_->slab_descriptors(*b, {9999}).error().code, Errc::denied);
+  const std::uint32_t common = grant(*tcp, 1)[0].first.value / kSlabFrames;
+  EXPECT_EQ(ledger_->slab_descriptors(*tcp, {common}).error().code, Errc::denied);
+}
+
+TEST_F(LedgerTest, memory_that_a_zombie_still_maps_is_never_handed_out) {
+  const auto a = admit(Medium::shm);
+  const auto of_a = grant(*a, kSlabs * kSlabFrames);
+  std::vector<std::uint32_t> slabs;
+  for (std::uint32_t s = 0; s < kSlabs; ++s) slabs.push_back(s);
+  const auto kept = ledger_->slab_descriptors(*a, slabs);
+  ASSERT_TRUE(kept);
+  void* zombie = mmap(nullptr, kSlabFrames * kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, (*kept)[0].get(), 0);
+  ASSERT_NE(zombie, MAP_FAILED);
+  std::memset(zombie, 0x77, kPageSize);
+  ledger_->end(*a);
+
+  const auto b = admit(Medium::shm);
+  const auto of_b = grant(*b, kSlabs * kSlabFrames);  // has to wait for slabs to be replaced, and does so by itself
+  ASSERT_FALSE(of_b.empty());
+  EXPECT_TRUE(filled(of_b, 0));
+  fill(of_b, 0x33);
+  EXPECT_NE(*static_cast<unsigned char*>(zombie), 0x33);
+  std::memset(zombie, 0x44, kSlabFrames * kPageSize);
+  EXPECT_TRUE(filled(of_b, 0x33));
+  munmap(zombie, kSlabFrames * kPageSize);
+}
+
+TEST_F(LedgerTest, withheld_slabs_come_back) {
+  const auto a = admit(Medium::shm);
+  grant(*a, kSlabs * kSlabFrames);
+  ASSERT_TRUE(ledger_->slab_descriptors(*a, {0, 1, 2, 3, 4, 5, 6, 7}));
+  ledger_->end(*a);
+  EXPECT_EQ(free_frames(), 0U);
+  while (ledger_->renew_some(3)) {
+  }
+  EXPECT_EQ(free_frames(), arena_->frames());
+}
+
+TEST_F(LedgerTest, share_makes_an_heir_that_holds_the_same_frames) {
+  for (const auto medium : {Medium::tcp, Medium::shm}) {
+    const auto parent = admit(medium);
+    const auto extents = grant(*parent, 128);
+    const auto share = ledger_->share(*parent);
+    ASSERT_TRUE(share);
+    const auto heir = ledger_->find(share->heir);
+    ASSERT_TRUE(heir);
+    EXPECT_TRUE(heir->holdings.holds(extents[0]));
+    EXPECT_EQ(heir->key, wire::heir_key(parent->key, *share));
+
+    ASSERT_TRUE(ledger_->give_back(*parent, extents));
+    EXPECT_LT(free_frames(), arena_->frames()) << "the heir still holds them";
+    EXPECT_FALSE(ledger_->give_back(*parent, extents)) << "once each";
+    ASSERT_TRUE(ledger_->give_back(*heir, extents));
+    EXPECT_EQ(free_frames(), arena_->frames());
+    ledger_->end(*parent);
+    ledger_->end(*heir);
+  }
+}
+
+TEST_F(LedgerTest, silent_clients_are_ended_and_fenced) {
+  const auto silent = admit(Medium::shm);
+  grant(*silent, 128);
+  const auto heir = ledger_->share(*silent);
+  ASSERT_TRUE(heir);
+  EXPECT_EQ(ledger_->end_silent(Clock::now()), 0U);
+  const auto later = Clock::now() + LedgerConfig{}.lease + Millis(1);
+  EXPECT_EQ(ledger_->end_silent(later), 2U) << "an heir that nobody claimed as well";
+  EXPECT_TRUE(silent->fenced.load());
+  EXPECT_EQ(ledger_->grant(*silent, 1, 0).error().code, Errc::fenced);
+  EXPECT_EQ(ledger_->share(*silent).error().code, Errc::fenced);
+  EXPECT_FALSE(ledger_->find(silent->id));
+  EXPECT_EQ(free_frames(), arena_->frames());
+}
+
+TEST_F(LedgerTest, client_limit) {
+  Ledger small(*arena_, LedgerConfig{.max_clients = 1});
+  ASSERT_TRUE(small.admit(small.next_id(), {}, {}));
+  const auto second = small.admit(small.next_id(), {}, {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Errc::busy);
+}
+
+TEST_F(LedgerTest, metadata_is_at_most_half_a_percent) {
+  std::vector<std::shared_ptr<Client>> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(admit(Medium::shm));
+  for (int i = 0; i < 8; ++i) grant(*clients[static_cast<std::size_t>(i) % 4], kSlabFrames);
+  wire::StatusReply status;
+  ledger_->describe(status);
+  EXPECT_LE(static_cast<double>(status.metadata_bytes), 0.005 * static_cast<double>(arena_->frames()) * kPageSize);
+}
+
+// Clients come, take, share, return, end and come again; a simple model keeps who holds what.
+TEST_F(LedgerTest, agrees_with_a_model_across_restarts_of_clients) {
+  const char* given = std::getenv("COMEX_TEST_SEED");
+  const auto seed = given != nullptr ? std::strtoul(given, nullptr, 10) : std::random_device{}();
+  SCOPED_TRACE("COMEX_TEST_SEED=" + std::to_string(seed));
+  std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+  struct Modelled {
+    std::shared_ptr<Client> client;
+    std::vector<Extent> extents;
+  };
+  std::vector<Modelled> clients;
+  std::vector<int> references(arena_->frames());
+  const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const auto count = [&](const Modelled& m, int by) {
+    for (const auto& e : m.extents) {
+      for (auto f = e.first.value; f < e.end(); ++f) references[f] += by;
+    }
+  };
+  for (int step = 0; step < 20'000; ++step) {
+    const auto what = pick(10);
+    if (clients.empty() || (what == 0 && clients.size() < 12)) {
+      clients.push_back({admit(pick(2) == 0 ? Medium::shm : Medium::tcp), {}});
+    } else if (what == 1) {
+      const auto at = clients.begin() + static_cast<std::ptrdiff_t>(pick(clients.size()));
+      ledger_->end(*at->client);
+      count(*at, -1);
+      clients.erase(at);
+    } else if (what == 2 && clients.size() < 12) {
+      const Modelled& parent = clients[pick(clients.size())];
+      const auto share = ledger_->share(*parent.client);
+      ASSERT_TRUE(share);
+      clients.push_back({ledger_->find(share->heir), parent.extents});
+      count(clients.back(), 1);
+    } else if (Modelled& m = clients[pick(clients.size())]; what < 7) {
+      const unsigned order = static_cast<unsigned>(pick(8));
+      const auto extents = ledger_->grant(*m.client, 1U << pick(9), order);
+      if (!extents) continue;
+      for (const auto& e : *extents) {
+        ASSERT_GE(e.count, 1U << order);
+        for (auto f = e.first.value; f < e.end(); ++f) ASSERT_EQ(references[f]++, 0) << "handed out twice: " << f;
+        m.extents.push_back(e);
+      }
+    } else if (!m.extents.empty()) {
+      const auto at = m.extents.begin() + static_cast<std::ptrdiff_t>(pick(m.extents.size()));
+      const Extent e = *at;
+      ASSERT_TRUE(ledger_->give_back(*m.client, {e}));
+      m.extents.erase(at);
+      for (auto f = e.first.value; f < e.end(); ++f) --references[f];
+    }
+    const auto used = std::count_if(references.begin(), references.end(), [](int r) { return r > 0; });
+    ASSERT_EQ(free_frames() + static_cast<std::uint32_t>(used), arena_->frames()) << "at step " << step;
+  }
+  for (auto& m : clients) ledger_->end(*m.client);
+  EXPECT_EQ(free_frames(), arena_->frames());
+  EXPECT_EQ(ledger_->load().largest_free, kSlabFrames) << "all coalesced";
+}
+
+}  // namespace
+}  // namespace comex

@@ -1,0 +1,240 @@
+#include "node/server.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <netdb.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "fabric/socket.h"
+#include "fabric/tls_stream.h"
+#include "node/arena.h"
+#include "node/context.h"
+#include "node/control_peer.h"
+#include "node/host_memory.h"
+#include "node/ledger.h"
+#include "node/loop.h"
+
+namespace comex {
+namespace {
+
+constexpr unsigned kMaxLaneThreads = 4;
+// Connections that have not proved themselves yet: beyond these, newcomers are turned away.
+constexpr unsigned kMaxGreeting = 256;
+// Withheld slabs replaced between two looks at the sockets: a millisecond or two.
+constexpr std::size_t kRenewAtOnce = 4;
+
+std::uint64_t random_id() {
+  std::uint64_t id = 0;
+  if (getrandom(&id, sizeof id, 0) != sizeof id) std::abort();
+  return id;
+}
+
+std::string peer_text(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char host[NI_MAXHOST] = "";
+  char port[NI_MAXSERV] = "";
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+    getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
+  }
+  return fmt::format("{}:{}", host, port);
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  explicit Impl(const ServerConfig& config) : config_(config) {}
+  ~Impl();
+
+  Expected<void> start();
+  Expected<void> open_listeners();
+  Expected<void> start_loops();
+
+  ServerConfig config_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<NodeContext> context_;
+  SslContext tls_;
+  TcpListener tcp_;
+  Fd unix_;
+  // Lane loops outlive the control loop, which hands peers to them.
+  std::vector<std::unique_ptr<Loop>> lanes_;
+  std::unique_ptr<Loop> control_;
+  std::size_t next_lane_ = 0;
+  Clock::time_point next_lease_check_ = Clock::now();
+
+ private:
+  void accept_all(Loop& control, int listener, bool local);
+  Expected<std::unique_ptr<Stream>> wrap(Fd socket, bool local);
+  void place_lane(std::unique_ptr<Peer> peer);
+  bool keep_house();
+  [[nodiscard]] Millis tick() const;
+  [[nodiscard]] bool full(const Loop& control) const;
+};
+
+Server::Impl::~Impl() {
+  control_.reset();
+  lanes_.clear();
+  if (unix_) ::unlink(config_.socket.c_str());
+}
+
+Expected<void> Server::Impl::start() {
+  if (config_.listen.empty() && config_.socket.empty()) {
+    return Error{Errc::invalid, "nowhere to listen: give --listen, --socket or both"};
+  }
+  const auto host = read_host_memory();
+  if (!host) return host.error();
+  if (auto fits = check_fits(config_.memory, *host); !fits) return fits;
+  // Listeners first: a wrong address should be heard of before gigabytes are locked.
+  if (auto opened = open_listeners(); !opened) return opened;
+  auto arena = Arena::create({.bytes = config_.memory, .lock = config_.lock, .huge_pages = config_.huge_pages});
+  if (!arena) return std::move(arena).error();
+  arena_ = *std::move(arena);
+  ledger_ = std::make_unique<Ledger>(*arena_, LedgerConfig{.lease = config_.lease, .max_clients = config_.max_clients});
+  context_.reset(new NodeContext{.arena = *arena_,
+                                 .ledger = *ledger_,
+                                 .secret = config_.secret,
+                                 .nid = config_.nid,
+                                 .lease = config_.lease,
+                                 .boot_id = random_id()});
+  return start_loops();
+}
+
+Expected<void> Server::Impl::open_listeners() {
+  if (!config_.listen.empty()) {
+    auto listener = listen_tcp(config_.listen);
+    if (!listener) return std::move(listener).error();
+    tcp_ = *std::move(listener);
+    if (!tcp_.loopback && config_.secret.empty() && config_.tls.client_ca.empty()) {
+      return Error{Errc::invalid, fmt::format("listening on {} needs --secret-file (or --tls-client-ca), or anybody "
+                                              "could use this memory; or listen on 127.0.0.1", config_.listen)};
+    }
+    if (!config_.tls.certificate.empty()) {
+      auto context = make_server_context(config_.tls);
+      if (!context) return std::move(context).error();
+      tls_ = *std::move(context);
+    }
+  }
+  if (!config_.socket.empty()) {
+    auto listener = listen_unix(config_.socket, config_.socket_mode);
+    if (!listener) return std::move(listener).error();
+    unix_ = *std::move(listener);
+  }
+  return {};
+}
+
+Millis Server::Impl::tick() const {
+  return std::clamp(config_.lease / 4, Millis(10), Millis(500));
+}
+
+Expected<void> Server::Impl::start_loops() {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  const unsigned threads = config_.lane_threads > 0 ? config_.lane_threads : std::min(cores, kMaxLaneThreads);
+  for (unsigned i = 0; tcp_.socket && i < threads; ++i) {
+    auto lane = Loop::start(config_.max_spin, tick(), {});
+    if (!lane) return std::move(lane).error();
+    lanes_.push_back(*std::move(lane));
+  }
+  Loop::Hooks hooks;
+  if (tcp_.socket) hooks.watched.emplace_back(tcp_.socket.get(), [this](Loop& l) { accept_all(l, tcp_.socket.get(), false); });
+  if (unix_) hooks.watched.emplace_back(unix_.get(), [this](Loop& l) { accept_all(l, unix_.get(), true); });
+  hooks.hand_over = [this](std::unique_ptr<Peer> peer) { place_lane(std::move(peer)); };
+  hooks.tick = [this] { return keep_house(); };
+  auto control = Loop::start(Nanos(0), tick(), std::move(hooks));
+  if (!control) return std::move(control).error();
+  control_ = *std::move(control);
+  return {};
+}
+
+bool Server::Impl::full(const Loop& control) const {
+  std::size_t count = control.peers();
+  for (const auto& lane : lanes_) count += lane->peers();
+  return count >= config_.max_connections || context_->greeting.load() >= kMaxGreeting;
+}
+
+// Runs on the control loop, which may be running before control_ is set: hence the parameter.
+void Server::Impl::accept_all(Loop& control, int listener, bool local) {
+  for (;;) {
+    Fd socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) return;
+    if (full(control)) continue;  // closes it
+    Arrival arrival;
+    arrival.medium = local ? Medium::shm : Medium::tcp;
+    if (local) {
+      ucred peer{};
+      socklen_t size = sizeof peer;
+      if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) continue;
+      arrival.uid = peer.uid;
+      arrival.peer = fmt::format("uid {} pid {}", peer.uid, peer.pid);
+    } else {
+      tune_tcp(socket.get(), config_.stall_timeout);
+      arrival.peer = peer_text(socket.get());
+    }
+    auto stream = wrap(std::move(socket), local);
+    if (!stream) continue;
+    control.adopt(std::make_unique<ControlPeer>(*std::move(stream), *context_, std::move(arrival),
+                                                  Patience{config_.handshake_timeout, config_.stall_timeout}));
+  }
+}
+
+Expected<std::unique_ptr<Stream>> Server::Impl::wrap(Fd socket, bool local) {
+  if (local || !tls_) return std::unique_ptr<Stream>(std::make_unique<SocketStream>(std::move(socket)));
+  auto stream = TlsStream::server(std::move(socket), tls_.get());
+  if (!stream) return std::move(stream).error();
+  return std::unique_ptr<Stream>(*std::move(stream));
+}
+
+void Server::Impl::place_lane(std::unique_ptr<Peer> peer) {
+  auto lane = static_cast<ControlPeer&>(*peer).into_lane();
+  lanes_[next_lane_++ % lanes_.size()]->adopt(std::move(lane));
+}
+
+bool Server::Impl::keep_house() {
+  const auto now = Clock::now();
+  if (now >= next_lease_check_) {
+    next_lease_check_ = now + tick();
+    if (const auto ended = ledger_->end_silent(now); ended > 0) {
+      spdlog::warn("{} client(s) fell silent for longer than the lease of {} ms; their frames are free again", ended,
+                   config_.lease.count());
+    }
+  }
+  return ledger_->renew_some(kRenewAtOnce);
+}
+
+Expected<std::unique_ptr<Server>> Server::start(const ServerConfig& config) {
+  auto impl = std::make_unique<Impl>(config);
+  if (auto started = impl->start(); !started) return std::move(started).error();
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+std::optional<Url> Server::tcp_url() const {
+  if (!impl_->tcp_.socket) return std::nullopt;
+  const auto where = parse_host_port(impl_->config_.listen);
+  Url url;
+  url.scheme = impl_->tls_ ? Url::Scheme::tls : Url::Scheme::tcp;
+  url.host = where && !where->host.empty() ? where->host : "0.0.0.0";
+  url.port = impl_->tcp_.port;
+  return url;
+}
+
+std::optional<Url> Server::unix_url() const {
+  if (!impl_->unix_) return std::nullopt;
+  Url url;
+  url.scheme = Url::Scheme::unix_socket;
+  url.path = impl_->config_.socket;
+  return url;
+}
+
+wire::StatusReply Server::status() const { return impl_->context_->status(); }
+
+}  // namespace comex

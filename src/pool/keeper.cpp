@@ -1,0 +1,386 @@
+#include "pool/keeper.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace comex {
+namespace {
+
+double seconds(Nanos span) { return std::chrono::duration<double>(span).count(); }
+
+}  // namespace
+
+Keeper::Keeper(Member& member, LinkOptions options, Connector connector, unsigned nodes, std::uint64_t seed,
+               Hooks hooks)
+    : member_(member),
+      options_(std::move(options)),
+      connector_(std::move(connector)),
+      nodes_(nodes),
+      hooks_(std::move(hooks)),
+      estimator_(member.config_.refill),
+      backoff_(member.config_.backoff_first, member.config_.backoff_longest, seed),
+      ask_backoff_(member.config_.ask_again_first, member.config_.ask_again_longest, seed + 1) {}
+
+Keeper::~Keeper() {
+  request_stop();
+  finish(Deadline(Millis(0)));
+}
+
+void Keeper::start() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Keeper::request_stop() noexcept {
+  stopping_.store(true, std::memory_order_release);
+  member_.ring();
+}
+
+void Keeper::finish(const Deadline& deadline) {
+  if (!thread_.joinable()) return;
+  for (;;) {
+    const auto seen = end_.current();
+    if (ended_.load(std::memory_order_acquire) || !end_.wait(seen, deadline.when())) break;
+  }
+  if (!ended_.load(std::memory_order_acquire)) {
+    if (const auto pass = member_.gate_.enter(member_.id())) pass->sever(Errc::disconnected);
+  }
+  thread_.join();
+}
+
+void Keeper::run() {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    const auto seen = member_.alarm_.current();
+    if (member_.gate_.link() != nullptr) {
+      tend();
+    } else {
+      reconnect();
+    }
+    member_.alarm_.wait(seen, next_wake());
+  }
+  leave();
+  ended_.store(true, std::memory_order_release);
+  end_.advance();
+}
+
+Keeper::Time Keeper::next_wake() const {
+  if (member_.gate_.link() == nullptr) {
+    if (given_up_) return Clock::now() + std::chrono::hours(1);
+    return session_ && lease_ > Nanos::zero() ? std::min(try_at_, lease_end()) : try_at_;
+  }
+  Time wake = beat_at_;
+  if (const auto due = member_.returns_.due_at()) wake = std::min(wake, *due);
+  if (wants_frames()) wake = std::min(wake, ask_at_);
+  return wake;
+}
+
+void Keeper::leave() {
+  if (Link* const link = member_.gate_.link()) link->bye();
+  member_.gate_.close(Errc::disconnected);
+}
+
+// --- without a link ---
+
+void Keeper::reconnect() {
+  if (given_up_) return;
+  if (session_ && lease_ > Nanos::zero() && Clock::now() >= lease_end()) {
+    lose(fmt::format("not reached for {:.1f} s; it takes frames back after {:.1f} s", seconds(Clock::now() - heard_at_),
+                     seconds(lease_)));
+    hooks_.changed();
+    return;
+  }
+  if (Clock::now() < try_at_) return;
+  LinkOptions options = options_;
+  options.resume = session_;
+  auto link = connector_(member_.url_, options);
+  if (link && session_ && (*link)->session().boot_id != session_->boot_id) {
+    link = Error{Errc::fenced, "the node has been restarted"};
+  }
+  if (link) {
+    attach(*std::move(link));
+  } else if (link.error().code == Errc::fenced && session_) {
+    lose(link.error().message);
+  } else {
+    remember(link.error().message);
+    if (member_.state() == MemberState::connecting) {
+      tell(fmt::format("not reached ({}); trying again", link.error().message));
+      member_.set_state(MemberState::aside);
+    }
+    try_later();
+  }
+  tried_.store(true, std::memory_order_release);
+  hooks_.changed();
+}
+
+void Keeper::try_later() {
+  Nanos wait = backoff_.next();
+  // While there are frames to save, no pause is so long that the lease slips away in it.
+  if (session_ && lease_ > Nanos::zero()) wait = std::min(wait, lease_ / 4);
+  try_at_ = Clock::now() + wait;
+}
+
+bool Keeper::attach(std::unique_ptr<Link> link) {
+  const NodeInfo& info = link->node();
+  if (session_) {
+    if (!pick_up_session(*link)) return false;
+  } else {
+    slabs_.begin(info);
+    member_.extents_.reset(member_.id(), info.slab_order);
+    member_.returns_.reset(member_.id(), info.slab_order);
+    member_.refusing_.store(false, std::memory_order_relaxed);
+  }
+  const bool resumed = session_.has_value();
+  session_ = link->session();
+  lease_ = info.lease;
+  heard_at_ = decayed_at_ = ask_at_ = Clock::now();
+  beat_at_ = Clock::now();  // at once: the first beat brings the load and a round trip
+  {
+    const std::lock_guard lock(member_.details_mutex_);
+    member_.details_.info = info;
+    member_.details_.last_error.clear();
+  }
+  const bool first = member_.state() == MemberState::connecting;
+  member_.gate_.open(member_.id(), std::move(link));
+  member_.suspect_.store(false, std::memory_order_relaxed);
+  member_.set_state(MemberState::up);
+  if (!first) tell(resumed ? "back, with our frames" : "back, with a new session");
+  return true;
+}
+
+// What a resumed session has to be told before it is used. False if the link broke over it.
+bool Keeper::pick_up_session(Link& link) {
+  if (auto reached = link.reach(slabs_.to_reach()); !reached) return not_picked_up(reached.error());
+  if (sending_.empty()) return true;
+  // Denied as a whole means that it had arrived before the link broke.
+  auto sent = link.give_back(sending_);
+  if (!sent && sent.error().code != Errc::denied) return not_picked_up(sent.error());
+  for (const Extent& extent : sending_) slabs_.returned(extent);
+  sending_.clear();
+  return true;
+}
+
+bool Keeper::not_picked_up(const Error& error) {
+  if (error.code == Errc::fenced) {
+    lose(error.message);
+  } else {
+    remember(error.message);
+    try_later();
+  }
+  return false;
+}
+
+// --- with a link ---
+
+void Keeper::tend() {
+  const Errc broken = member_.gate_.link()->broken();
+  if (broken != Errc::ok) {
+    failed(Error{broken, std::string(to_string(broken))});
+    return;
+  }
+  const bool suspect = member_.suspect_.load(std::memory_order_relaxed);
+  if ((suspect || Clock::now() >= beat_at_) && !beat()) return;
+  update_threshold();
+  if (!send_returns() || !send_unused()) return;
+  if (wants_frames() && Clock::now() >= ask_at_) refill();
+}
+
+bool Keeper::beat() {
+  const auto start = Clock::now();
+  auto load = member_.gate_.link()->beat();
+  if (!load) return failed(load.error());
+  const Nanos took = Clock::now() - start;
+  heard(took);
+  beat_at_ = Clock::now() + std::max(lease_ / 3, Nanos(Millis(1)));
+  member_.suspect_.store(false, std::memory_order_relaxed);
+  member_.meter_.decay(Clock::now() - decayed_at_, member_.config_.refill.peak_half_life);
+  decayed_at_ = Clock::now();
+  update_load(*load);
+  judge_speed(took);
+  hooks_.changed();
+  return true;
+}
+
+void Keeper::heard(Nanos took) {
+  heard_at_ = Clock::now();
+  estimator_.saw_round_trip(took);
+  const std::lock_guard lock(member_.details_mutex_);
+  member_.details_.round_trip = estimator_.round_trip();
+}
+
+void Keeper::judge_speed(Nanos took) {
+  const bool slow = took > member_.config_.slow_beat;
+  const MemberState state = member_.state();
+  if (slow) {
+    beat_at_ = Clock::now() + std::min(backoff_.next(), std::max(lease_ / 3, Nanos(Millis(1))));
+    if (state != MemberState::up) return;
+    const std::string what = fmt::format("slow: a beat took {:.1f} s", seconds(took));
+    remember(what);
+    tell(what + "; new pages go elsewhere");
+    member_.set_state(MemberState::aside);
+  } else if (state == MemberState::aside) {
+    tell("fast enough again");
+    member_.set_state(MemberState::up);
+  } else {
+    backoff_.reset();  // only now: a node that accepts us and breaks at once is not tried at full speed for ever
+  }
+}
+
+void Keeper::update_load(const wire::NodeLoad& load) {
+  estimator_.saw_load(load);
+  {
+    const std::lock_guard lock(member_.details_mutex_);
+    member_.details_.load = load;
+  }
+  const bool room = load.largest_free >= (1U << kUsualMinOrder);
+  if (!room || Clock::now() < ask_at_) return;
+  if (member_.refusing_.exchange(false, std::memory_order_relaxed)) hooks_.changed();
+}
+
+void Keeper::update_threshold() {
+  std::uint32_t threshold = 0;
+  switch (member_.role()) {
+    case Role::idle: break;
+    case Role::standby: threshold = member_.config_.standby_frames; break;
+    case Role::active:
+    case Role::scraps:
+      threshold = refill_threshold(estimator_.model(member_.meter_.peak_per_us(), nodes_), member_.config_.refill);
+  }
+  member_.threshold_.store(threshold, std::memory_order_relaxed);
+}
+
+bool Keeper::wants_frames() const {
+  if (member_.state() != MemberState::up) return false;
+  if (member_.refusing() && member_.role() != Role::scraps) return false;
+  return member_.at_hand() < member_.threshold_.load(std::memory_order_relaxed);
+}
+
+bool Keeper::refill() {
+  const std::uint32_t ask = frames_to_ask(member_.threshold_.load(std::memory_order_relaxed), member_.at_hand());
+  const bool scraps = member_.role() == Role::scraps && member_.refusing();
+  const auto start = Clock::now();
+  auto reply = member_.gate_.link()->grant(ask, scraps ? 0 : kUsualMinOrder);
+  const Nanos took = Clock::now() - start;
+  if (!reply) {
+    const Errc code = reply.error().code;
+    const bool over = code == Errc::fenced || code == Errc::timeout || code == Errc::disconnected;
+    if (over) return failed(reply.error());
+    heard(took);
+    refused(reply.error());
+    return true;
+  }
+  heard(took);
+  if (took > member_.config_.slow_beat) beat_at_ = Clock::now();  // a beat will tell whether it is slow in earnest
+  accept(*reply);
+  return true;
+}
+
+void Keeper::accept(const wire::GrantReply& reply) {
+  ask_backoff_.reset();
+  std::vector<Extent> excess;
+  for (const Extent& extent : reply.extents) {
+    slabs_.granted(extent);
+    if (!member_.extents_.add(member_.id(), extent)) excess.push_back(extent);
+  }
+  const bool scraps = member_.refusing();
+  update_load(reply.load);
+  if (reply.extents.empty() || !excess.empty() || scraps) ask_at_ = Clock::now() + ask_backoff_.next();
+  hooks_.frames_arrived();
+  if (!excess.empty()) send(std::move(excess));
+}
+
+void Keeper::refused(const Error& error) {
+  ask_at_ = Clock::now() + ask_backoff_.next();
+  if (error.code != Errc::no_memory) remember(error.message);
+  if (!member_.refusing_.exchange(true, std::memory_order_relaxed)) hooks_.changed();
+}
+
+bool Keeper::send_returns() {
+  const auto due = member_.returns_.due_at();
+  if (!due || *due > Clock::now()) return true;
+  std::vector<Extent> batch;
+  member_.returns_.take_batch(batch);
+  return send(std::move(batch));
+}
+
+// A node that is no longer wanted has no use for frames at hand; others have.
+bool Keeper::send_unused() {
+  if (member_.role() != Role::idle || member_.refusing() || member_.at_hand() == 0) return true;
+  std::vector<Extent> unused;
+  member_.extents_.drain(unused);
+  return send(std::move(unused));
+}
+
+bool Keeper::send(std::vector<Extent> extents) {
+  if (extents.empty()) return true;
+  sending_ = std::move(extents);
+  const auto start = Clock::now();
+  auto done = member_.gate_.link()->give_back(sending_);
+  if (!done) {
+    const Errc code = done.error().code;
+    if (code != Errc::denied && code != Errc::invalid) return failed(done.error());
+    // A mistake of ours, or the node's: these frames stay where they are until the session ends.
+    tell(fmt::format("refused {} returned extents: {}", sending_.size(), done.error().message));
+    remember(done.error().message);
+  } else {
+    heard(Clock::now() - start);
+    for (const Extent& extent : sending_) slabs_.returned(extent);
+  }
+  sending_.clear();
+  return true;
+}
+
+// --- when things go wrong ---
+
+bool Keeper::failed(const Error& error) {
+  if (error.code == Errc::fenced) {
+    lose(error.message);
+  } else {
+    remember(error.message);
+    member_.set_state(MemberState::aside);
+    member_.gate_.close(error.code);
+    tell(fmt::format("set aside ({}); trying again", error.message));
+    try_later();
+  }
+  hooks_.changed();
+  return false;
+}
+
+void Keeper::lose(const std::string& reason) {
+  member_.set_state(MemberState::lost);
+  member_.gate_.close(Errc::fenced);
+  session_.reset();
+  sending_.clear();
+  const std::uint64_t frames = member_.end_session();
+  remember(reason);
+  // Not at once: a node that fences everybody would have everybody back at the same moment.
+  try_at_ = Clock::now() + backoff_.next();
+  if (frames == 0) return;
+  const NodeId dead = member_.id();
+  const auto id = hooks_.new_id();
+  given_up_ = !id;
+  if (given_up_) tell("lost our frames too often; it is not used any more");
+  member_.id_.store(id.value_or(kNowhere).value, std::memory_order_release);
+  member_.set_state(MemberState::lost);  // again, for those who wait for the id to change
+  {
+    const std::lock_guard lock(member_.details_mutex_);
+    ++member_.details_.losses;
+  }
+  hooks_.lost(Loss{dead, member_.url_.text(), reason, frames});
+}
+
+void Keeper::remember(const std::string& error) {
+  const std::lock_guard lock(member_.details_mutex_);
+  member_.details_.last_error = error;
+}
+
+void Keeper::tell(const std::string& what) const { hooks_.notice(fmt::format("{}: {}", member_.url_.text(), what)); }
+
+}  // namespace comex

@@ -1,0 +1,230 @@
+#include "pool/pool.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace comex {
+namespace {
+
+std::uint64_t seed_for(const PoolConfig& config) {
+  return std::uint64_t{config.link.nid.value} << 32 | config.pid;
+}
+
+PoolConfig with_defaults(PoolConfig config) {
+  if (config.pid == 0) config.pid = static_cast<std::uint32_t>(getpid());
+  if (!config.on_loss) config.on_loss = [](const Loss&) {};
+  if (!config.on_notice) config.on_notice = [](std::string_view) {};
+  return config;
+}
+
+}  // namespace
+
+Pool::Pool(PoolConfig config, Connector connector)
+    : config_(std::move(config)),
+      directory_(config_.max_ids),
+      placement_(config_.link.nid, config_.pid, config_.nodes.size(), seed_for(config_)) {
+  const auto nodes = static_cast<unsigned>(config_.nodes.size());
+  for (std::size_t i = 0; i < nodes; ++i) {
+    members_.push_back(std::make_unique<Member>(*directory_.enlist(i), config_.nodes[i], config_.member));
+  }
+  for (std::size_t i = 0; i < nodes; ++i) {
+    keepers_.push_back(std::make_unique<Keeper>(*members_[i], config_.link, connector, nodes,
+                                                seed_for(config_) * nodes + i, hooks_for(i)));
+  }
+  for (const auto& keeper : keepers_) keeper->start();
+}
+
+Pool::~Pool() {
+  const Deadline deadline(config_.shutdown_grace);
+  for (const auto& keeper : keepers_) keeper->request_stop();
+  for (const auto& keeper : keepers_) keeper->finish(deadline);
+}
+
+Keeper::Hooks Pool::hooks_for(std::size_t member) {
+  Keeper::Hooks hooks;
+  hooks.new_id = [this, member] { return directory_.enlist(member); };
+  hooks.changed = [this] {
+    replan();
+    arrivals_.advance();
+  };
+  hooks.frames_arrived = [this] { arrivals_.advance(); };
+  hooks.lost = config_.on_loss;
+  hooks.notice = config_.on_notice;
+  return hooks;
+}
+
+Expected<std::unique_ptr<Pool>> Pool::open(PoolConfig config, Connector connector) {
+  if (config.nodes.empty()) return Error{Errc::invalid, "no memory node is configured; name one with --pool URL"};
+  if (config.nodes.size() > kMaxNodes || config.nodes.size() > config.max_ids) {
+    return Error{Errc::invalid, fmt::format("{} memory nodes are configured; at most {} can be used",
+                                            config.nodes.size(), std::min<std::size_t>(kMaxNodes, config.max_ids))};
+  }
+  for (auto url = config.nodes.begin(); url != config.nodes.end(); ++url) {
+    if (std::find(config.nodes.begin(), url, *url) == url) continue;
+    return Error{Errc::invalid, fmt::format("{} is configured twice; name each memory node once", url->text())};
+  }
+  std::unique_ptr<Pool> pool(new Pool(with_defaults(std::move(config)), std::move(connector)));
+  if (auto opened = pool->wait_until_open(); !opened) return std::move(opened).error();
+  return pool;
+}
+
+Expected<void> Pool::wait_until_open() {
+  Deadline deadline(config_.link.connect_timeout);
+  bool one_up = false;
+  for (;;) {
+    const auto seen = arrivals_.current();
+    const auto up = std::count_if(members_.begin(), members_.end(), [](const auto& m) { return m->usable(); });
+    const bool all_tried = std::all_of(keepers_.begin(), keepers_.end(), [](const auto& k) { return k->tried(); });
+    if (up > 0 && !one_up) {
+      one_up = true;
+      deadline = Deadline::at(std::min(deadline.when(), Clock::now() + config_.open_grace));
+    }
+    if (all_tried || !arrivals_.wait(seen, deadline.when())) {
+      if (one_up) return {};
+      return nobody_reached();
+    }
+  }
+}
+
+Error Pool::nobody_reached() const {
+  std::string why;
+  for (const auto& member : members_) {
+    const auto status = member->status();
+    const std::string reason = status.last_error.empty() ? "no answer in time" : status.last_error;
+    // Most messages name the node already.
+    const bool named = reason.find(status.url) != std::string::npos;
+    why += fmt::format("{}{}", why.empty() ? "" : "; ", named ? reason : status.url + ": " + reason);
+  }
+  return Error{Errc::disconnected, fmt::format("no memory node can be used ({}); is `comex serve` running there?", why)};
+}
+
+// --- which node is used ---
+
+// As Placement says, but a node once drawn is kept as long as it serves: pages stay together.
+std::optional<std::size_t> Pool::choose(std::span<const Placement::Candidate> nodes, std::size_t current) {
+  const bool first_two = nodes[placement_.preferred()].usable || nodes[placement_.alternative()].usable;
+  if (!first_two && current != kNobody && nodes[current].usable) return current;
+  return placement_.choose(nodes);
+}
+
+void Pool::replan() {
+  const std::lock_guard lock(plan_mutex_);
+  std::vector<Placement::Candidate> nodes(members_.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    // Not usable(): a mere suspicion is settled in a moment, and no reason to give frames back and ask for others.
+    const bool up = members_[i]->state() == MemberState::up;
+    nodes[i] = {up && !members_[i]->refusing(), members_[i]->load().free_frames};
+  }
+  const std::size_t active = choose(nodes, active_).value_or(kNobody);
+  if (active != kNobody) nodes[active].usable = false;
+  const std::size_t standby = choose(nodes, standby_).value_or(kNobody);
+  active_ = active;
+  standby_ = standby;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    Role role = active == kNobody ? Role::scraps : Role::idle;
+    if (i == active) role = Role::active;
+    if (i == standby) role = Role::standby;
+    members_[i]->set_role(role);
+  }
+}
+
+// --- fault path ---
+
+Member* Pool::find(NodeId node) const noexcept {
+  const auto member = directory_.member_of(node);
+  return member ? members_[*member].get() : nullptr;
+}
+
+std::optional<Run> Pool::take(std::uint32_t want) noexcept {
+  // The preferred node first even when it says no by now: what is left of it keeps the process's pages together.
+  for (const std::size_t i : {placement_.preferred(), active_.load(std::memory_order_relaxed),
+                              standby_.load(std::memory_order_relaxed)}) {
+    if (i == kNobody) continue;
+    if (const auto run = members_[i]->take(want)) return run;
+  }
+  for (const auto& member : members_) {
+    if (const auto run = member->take(want)) return run;
+  }
+  return std::nullopt;
+}
+
+void Pool::put_back(const Run& run) noexcept {
+  if (Member* const member = find(run.node)) member->put_back(run);
+}
+
+void Pool::give_back(const Run& run) noexcept {
+  if (Member* const member = find(run.node)) member->give_back(run);
+}
+
+std::uint32_t Pool::at_hand() const noexcept {
+  std::uint32_t frames = 0;
+  for (const auto& member : members_) frames += member->usable() ? member->at_hand() : 0;
+  return frames;
+}
+
+void Pool::submit(NodeId node, Transfer& transfer) noexcept {
+  if (Member* const member = find(node)) {
+    member->submit(node, transfer);
+    return;
+  }
+  transfer.begin();
+  transfer.finish(Errc::invalid);
+}
+
+void Pool::poll(NodeId node) noexcept {
+  if (Member* const member = find(node)) member->poll(node);
+}
+
+Errc Pool::wait(NodeId node, Transfer& transfer) noexcept {
+  Member* const member = find(node);
+  return member != nullptr ? member->wait(node, transfer) : Errc::invalid;
+}
+
+Errc Pool::move(NodeId node, Direction direction, std::span<const Segment> segments) noexcept {
+  Member* const member = find(node);
+  if (member == nullptr) return Errc::invalid;
+  Transfer transfer(direction, segments, Priority::urgent);
+  return member->move(node, transfer);
+}
+
+Errc Pool::read(NodeId node, std::span<const Segment> segments) noexcept {
+  return move(node, Direction::read, segments);
+}
+
+Errc Pool::write(NodeId node, std::span<const Segment> segments) noexcept {
+  return move(node, Direction::write, segments);
+}
+
+Errc Pool::wait_until_decided(NodeId node, const Deadline& deadline) noexcept {
+  Member* const member = find(node);
+  return member != nullptr ? member->wait_until_decided(node, deadline) : Errc::invalid;
+}
+
+Errc Pool::wait_for_frames(std::uint32_t count, const Deadline& deadline) noexcept {
+  for (;;) {
+    const auto seen = arrivals_.current();
+    if (at_hand() >= count) return Errc::ok;
+    if (arrivals_.wait(seen, deadline.when())) continue;
+    if (at_hand() >= count) return Errc::ok;
+    bool any_up = false;
+    bool any_willing = false;
+    for (const auto& member : members_) {
+      any_up |= member->usable();
+      any_willing |= member->usable() && !member->refusing();
+    }
+    if (!any_up) return Errc::disconnected;
+    return any_willing ? Errc::timeout : Errc::no_memory;
+  }
+}
+
+std::vector<MemberStatus> Pool::status() const {
+  std::vector<MemberStatus> status;
+  status.reserve(members_.size());
+  for (const auto& member : members_) status.push_back(member->status());
+  return status;
+}
+
+}  // namespace comex

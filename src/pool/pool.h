@@ -1,0 +1,125 @@
+// The pool: every memory node this client uses, behind one face. Frames are taken without a call to a node, pages are
+// moved, frames are given back; in the background the lists are refilled, leases kept and nodes found again.
+//
+//   pager, staging                        pool                                     memory nodes
+//   take / give_back     --->  ExtentList, Returns   <--- Keeper (a thread each) --->  grant, give_back, beat
+//   submit / wait / read --->  LinkGate  -------------- Link ----------------------->  pages
+//
+// Who is refilled. Keeping T frames at hand at every node would, with many nodes and many clients, lock away more
+// memory than it saves time. So one node is active and kept at T: the preferred one, or what Placement says while that
+// one is away or says no. One more stands by with a few frames, so that a batch can move there the moment the active
+// one dies. The others keep none. When every node has said no to extents of the usual size, all are asked for scraps.
+//
+// Thread safety: all functions from any thread. The destructor REQUIRES that nobody is inside.
+// Fault path: everything in the section so named. It calls no node but through the link's own fault-path functions,
+// allocates nothing, and takes only mutexes that are held for a few instructions. It may set errno.
+//
+// Invariants:
+//  1. A frame handed out by take() is held by this client at that node until it is given back, or the node is lost.
+//  2. After a loss every use of the old id ends in Errc::fenced: wrong data can not come back. See pool/location.h.
+//  3. A node that is dead or slow delays nothing that concerns another.
+//
+// Not for a forked child: its threads are gone. It leaves this object alone and opens a pool of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "fabric/connect.h"
+#include "fabric/link.h"
+#include "pool/directory.h"
+#include "pool/keeper.h"
+#include "pool/location.h"
+#include "pool/member.h"
+#include "pool/placement.h"
+
+namespace comex {
+
+struct PoolConfig {
+  std::vector<Url> nodes;
+  LinkOptions link;  // link.nid is this host in hash(NID, PID)
+  MemberConfig member;
+  std::uint32_t pid = 0;           // the PID in hash(NID, PID); 0: this process
+  Millis open_grace{20};           // once one node is up, how long to wait for the others: a preferred one is worth it
+  Millis shutdown_grace{1000};     // for calls under way and goodbyes; then links are cut
+  std::uint16_t max_ids = 4096;    // sessions with frames in use, over the life of the pool (see pool/directory.h)
+  // Both are called on threads of the pool. While on_loss runs, the node it is about stays away; nothing else waits.
+  std::function<void(const Loss&)> on_loss;
+  std::function<void(std::string_view)> on_notice;  // one line for people: a node set aside, a node back
+};
+
+class Pool {
+ public:
+  static constexpr std::size_t kMaxNodes = 1024;
+
+  // Connects to all nodes at once; succeeds when at least one is up within the connect time-out. The error lists each
+  // node and why.
+  static Expected<std::unique_ptr<Pool>> open(PoolConfig config, Connector connector = connect);
+  // Says bye to every node and joins all threads, within the shutdown grace plus one connect time-out.
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  // --- fault path ---
+  // Up to `want` contiguous frames, of what is at hand: at the preferred node first, then wherever there are some.
+  std::optional<Run> take(std::uint32_t want) noexcept;
+  // Frames that were taken and never written.
+  void put_back(const Run& run) noexcept;
+  // Frames whose pages are not needed any more. REQUIRES: no transfer of them is under way or will be.
+  void give_back(const Run& run) noexcept;
+  [[nodiscard]] std::uint32_t at_hand() const noexcept;
+
+  // Errc::disconnected: no link now, the frames may come back (wait_until_decided). Errc::fenced: they are lost.
+  void submit(NodeId node, Transfer& transfer) noexcept;
+  // Moves the node's transfers along without waiting.
+  void poll(NodeId node) noexcept;
+  // REQUIRES: submitted to this node.
+  Errc wait(NodeId node, Transfer& transfer) noexcept;
+  // Submit and wait: urgent. At most kMaxSegments segments and kMaxTransferPages pages.
+  Errc read(NodeId node, std::span<const Segment> segments) noexcept;
+  Errc write(NodeId node, std::span<const Segment> segments) noexcept;
+  // ok when the node is back with its frames, fenced when they are lost, timeout when neither.
+  Errc wait_until_decided(NodeId node, const Deadline& deadline) noexcept;
+
+  // Waits until `count` frames are at hand. At the deadline: no_memory if every node that is up has said no,
+  // disconnected if none is up, else timeout. REQUIRES: count <= member.refill.min_threshold; more may never be.
+  Errc wait_for_frames(std::uint32_t count, const Deadline& deadline) noexcept;
+
+  // --- elsewhere ---
+  [[nodiscard]] std::vector<MemberStatus> status() const;  // in the order of the configuration
+  [[nodiscard]] const PoolConfig& config() const { return config_; }
+
+ private:
+  Pool(PoolConfig config, Connector connector);
+  Expected<void> wait_until_open();
+  Keeper::Hooks hooks_for(std::size_t member);
+  [[nodiscard]] Error nobody_reached() const;
+  void replan();
+  std::optional<std::size_t> choose(std::span<const Placement::Candidate> nodes, std::size_t current);
+  [[nodiscard]] Member* find(NodeId node) const noexcept;
+  Errc move(NodeId node, Direction direction, std::span<const Segment> segments) noexcept;
+
+  static constexpr std::size_t kNobody = SIZE_MAX;
+
+  const PoolConfig config_;
+  Directory directory_;
+  std::vector<std::unique_ptr<Member>> members_;
+  EventCount arrivals_;  // frames came, or a node's state changed
+
+  std::mutex plan_mutex_;  // guards placement_ and the choice below; never held across a call to a node
+  Placement placement_;
+  // Read by take() as hints.
+  std::atomic<std::size_t> active_{kNobody};
+  std::atomic<std::size_t> standby_{kNobody};
+
+  std::vector<std::unique_ptr<Keeper>> keepers_;  // last: their threads use all of the above
+};
+
+}  // namespace comex

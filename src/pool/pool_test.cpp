@@ -1,0 +1,352 @@
+#include "pool/pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "pool/fake_link_test.h"
+#include "pool/kept_member_test.h"
+
+namespace comex {
+namespace {
+
+using testing_support::eventually;
+using testing_support::FakeCluster;
+using testing_support::page_of;
+using testing_support::quick_config;
+
+Deadline patience() { return Deadline(std::chrono::minutes(1)); }
+
+class PoolTest : public ::testing::Test {
+ protected:
+  PoolConfig config(FakeCluster& cluster) {
+    PoolConfig config;
+    config.nodes = cluster.urls();
+    config.member = quick_config();
+    config.pid = 42;
+    config.on_loss = [this](const Loss& loss) {
+      const std::lock_guard lock(mutex_);
+      losses_.push_back(loss);
+    };
+    return config;
+  }
+  std::unique_ptr<Pool> open(FakeCluster& cluster) {
+    auto pool = Pool::open(config(cluster), cluster.connector());
+    EXPECT_TRUE(pool) << pool.error().message;
+    return *std::move(pool);
+  }
+  std::vector<Loss> losses() {
+    const std::lock_guard lock(mutex_);
+    return losses_;
+  }
+  static std::size_t preferred(std::size_t nodes) { return Placement(NodeId{0}, 42, nodes, 0).preferred(); }
+  static std::size_t alternative(std::size_t nodes) { return Placement(NodeId{0}, 42, nodes, 0).alternative(); }
+  static bool has_role(Pool& pool, std::size_t node, Role role) {
+    return eventually([&] { return pool.status()[node].role == role; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Loss> losses_;
+};
+
+TEST_F(PoolTest, open_refusesWhatMakesNoSense) {
+  FakeCluster cluster(2);
+  auto none = config(cluster);
+  none.nodes.clear();
+  EXPECT_EQ(Pool::open(none, cluster.connector()).error().code, Errc::invalid);
+  auto twice = config(cluster);
+  twice.nodes[1] = twice.nodes[0];
+  const auto error = Pool::open(twice, cluster.connector()).error();
+  EXPECT_EQ(error.code, Errc::invalid);
+  EXPECT_NE(error.message.find("tcp://node-0:7171"), std::string::npos) << error.message;
+}
+
+TEST_F(PoolTest, open_oneNodeIsEnough) {
+  FakeCluster cluster(3);
+  cluster[0].die();
+  cluster[2].die();
+  const auto pool = open(cluster);
+  EXPECT_EQ(pool->wait_for_frames(64, patience()), Errc::ok);
+  EXPECT_EQ(pool->take(64)->node, NodeId{1});
+}
+
+TEST_F(PoolTest, open_errorListsEachNodeAndWhy) {
+  FakeCluster cluster(2);
+  cluster[0].die();
+  cluster[1].die();
+  const auto pool = Pool::open(config(cluster), cluster.connector());
+  ASSERT_FALSE(pool);
+  EXPECT_NE(pool.error().message.find("tcp://node-0:7171: connection refused"), std::string::npos)
+      << pool.error().message;
+  EXPECT_NE(pool.error().message.find("tcp://node-1:7171: connection refused"), std::string::npos);
+}
+
+TEST_F(PoolTest, take_comesFromThePreferredNode) {
+  FakeCluster cluster(5);
+  const auto pool = open(cluster);
+  ASSERT_TRUE(has_role(*pool, preferred(5), Role::active));
+  ASSERT_TRUE(has_role(*pool, alternative(5), Role::standby));
+  ASSERT_TRUE(eventually([&] { return pool->status()[preferred(5)].at_hand >= 1024; }));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(pool->take(64)->node.value, preferred(5));
+  EXPECT_EQ(cluster[alternative(5)].held(), pool->status()[alternative(5)].at_hand);
+  for (std::size_t i = 0; i < 5; ++i) {
+    if (i == preferred(5) || i == alternative(5)) continue;
+    EXPECT_EQ(cluster[i].held(), 0U) << "nothing is hoarded elsewhere";
+  }
+}
+
+TEST_F(PoolTest, take_goesOnElsewhereWhenThePreferredSaysNo) {
+  FakeCluster cluster(4);
+  cluster[preferred(4)].refuse(true);
+  const auto pool = open(cluster);
+  ASSERT_TRUE(has_role(*pool, alternative(4), Role::active));
+  ASSERT_EQ(pool->wait_for_frames(512, patience()), Errc::ok);
+  EXPECT_EQ(pool->take(64)->node.value, alternative(4));
+  cluster[alternative(4)].refuse(true);
+  // Uses up what is at hand there; then one of the rest takes over.
+  std::optional<comex::Run> run;
+  ASSERT_TRUE(eventually([&] {
+    run = pool->take(64);
+    return run && run->node.value != alternative(4);
+  }));
+  EXPECT_NE(run->node.value, preferred(4));
+}
+
+TEST_F(PoolTest, take_returnsToThePreferredWhenItHasRoomAgain) {
+  FakeCluster cluster(2, 8192, Millis(60));
+  cluster[preferred(2)].refuse(true);
+  const auto pool = open(cluster);
+  ASSERT_TRUE(has_role(*pool, alternative(2), Role::active));
+  cluster[preferred(2)].refuse(false);
+  EXPECT_TRUE(has_role(*pool, preferred(2), Role::active));
+  EXPECT_TRUE(eventually([&] { return pool->take(1).value_or(comex::Run{}).node.value == preferred(2); }));
+}
+
+TEST_F(PoolTest, take_fallsOverAtOnceWhenANodeDies) {
+  FakeCluster cluster(3, 8192, Millis(60'000));
+  const auto pool = open(cluster);
+  ASSERT_TRUE(eventually([&] {
+    const auto status = pool->status();
+    return status[preferred(3)].at_hand >= 1024 && status[alternative(3)].at_hand >= 128;
+  }));
+  const auto run = pool->take(64).value();
+  ASSERT_EQ(run.node.value, preferred(3));
+  cluster[preferred(3)].die();
+  auto page = page_of(1);
+  const Segment segment{run.first, 1, page.data()};
+  EXPECT_EQ(pool->write(run.node, {&segment, 1}), Errc::disconnected);
+  const auto next = pool->take(64);  // no waiting: the stand-by has frames
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->node.value, alternative(3));
+  EXPECT_EQ(pool->write(next->node, std::array{Segment{next->first, 1, page.data()}}), Errc::ok);
+  EXPECT_TRUE(has_role(*pool, alternative(3), Role::active));
+}
+
+TEST_F(PoolTest, readAndWrite_roundTrip) {
+  FakeCluster cluster(2);
+  const auto pool = open(cluster);
+  ASSERT_EQ(pool->wait_for_frames(64, patience()), Errc::ok);
+  const auto run = pool->take(16).value();
+  std::vector<std::byte> out(run.count * kPageSize);
+  std::mt19937 random(1);
+  for (auto& byte : out) byte = static_cast<std::byte>(random());
+  EXPECT_EQ(pool->write(run.node, std::array{Segment{run.first, run.count, out.data()}}), Errc::ok);
+  std::vector<std::byte> in(out.size());
+  Segment segment{run.first, run.count, in.data()};
+  Transfer transfer(Direction::read, {&segment, 1}, Priority::bulk);
+  pool->submit(run.node, transfer);
+  pool->poll(run.node);
+  EXPECT_EQ(pool->wait(run.node, transfer), Errc::ok);
+  EXPECT_EQ(in, out);
+}
+
+TEST_F(PoolTest, unknownNode_isInvalid) {
+  FakeCluster cluster(1);
+  const auto pool = open(cluster);
+  auto page = page_of(0);
+  const Segment segment{FrameNo{0}, 1, page.data()};
+  EXPECT_EQ(pool->read(NodeId{77}, {&segment, 1}), Errc::invalid);
+  Transfer transfer(Direction::read, {&segment, 1});
+  pool->submit(kNowhere, transfer);
+  EXPECT_TRUE(transfer.done());
+  pool->give_back(comex::Run{NodeId{77}, FrameNo{0}, 1});
+  pool->put_back(comex::Run{NodeId{77}, FrameNo{0}, 1});
+  pool->poll(NodeId{77});
+  EXPECT_EQ(pool->wait_until_decided(NodeId{77}, patience()), Errc::invalid);
+}
+
+TEST_F(PoolTest, giveBack_reachesTheNode) {
+  FakeCluster cluster(1);
+  const auto pool = open(cluster);
+  ASSERT_EQ(pool->wait_for_frames(1024, patience()), Errc::ok);
+  std::vector<comex::Run> runs;
+  for (int i = 0; i < 10; ++i) runs.push_back(pool->take(64).value());
+  for (const auto& run : runs) pool->give_back(run);
+  EXPECT_TRUE(eventually([&] { return cluster[0].held() == pool->at_hand() && pool->status()[0].in_use == 0; }));
+}
+
+TEST_F(PoolTest, waitForFrames_saysWhyThereAreNone) {
+  FakeCluster cluster(2, 8192, Millis(60));
+  cluster[0].refuse(true);
+  cluster[1].refuse(true);
+  cluster[0].extents_of(0);
+  cluster[1].extents_of(0);  // not even scraps
+  const auto pool = open(cluster);
+  ASSERT_TRUE(has_role(*pool, 0, Role::scraps));
+  EXPECT_EQ(pool->wait_for_frames(1, Deadline(Millis(5))), Errc::no_memory);
+  EXPECT_FALSE(pool->take(1));
+  cluster[0].die();
+  cluster[1].die();
+  EXPECT_TRUE(eventually([&] { return pool->wait_for_frames(1, Deadline(Millis(1))) == Errc::disconnected; }));
+  for (int i : {0, 1}) {
+    cluster[static_cast<std::size_t>(i)].refuse(false);
+    cluster[static_cast<std::size_t>(i)].extents_of(128);
+    cluster[static_cast<std::size_t>(i)].revive();
+  }
+  EXPECT_EQ(pool->wait_for_frames(1, patience()), Errc::ok);
+}
+
+TEST_F(PoolTest, fullPool_takesScraps) {
+  FakeCluster cluster(2);
+  for (std::size_t i : {0, 1}) {
+    cluster[i].refuse(true);
+    cluster[i].extents_of(5);
+  }
+  const auto pool = open(cluster);
+  EXPECT_EQ(pool->wait_for_frames(100, patience()), Errc::ok);
+  EXPECT_EQ(pool->take(64)->count, 5U);
+}
+
+TEST_F(PoolTest, loss_isReportedAndTheOldIdStaysDead) {
+  FakeCluster cluster(1, 8192, Millis(60));
+  const auto pool = open(cluster);
+  ASSERT_EQ(pool->wait_for_frames(64, patience()), Errc::ok);
+  const auto run = pool->take(64).value();
+  cluster[0].restart();
+  ASSERT_TRUE(eventually([&] { return losses().size() == 1; }));
+  EXPECT_EQ(losses()[0].node, run.node);
+  EXPECT_EQ(losses()[0].url, "tcp://node-0:7171");
+  EXPECT_EQ(losses()[0].frames, 64U);
+  ASSERT_EQ(pool->wait_for_frames(64, patience()), Errc::ok);
+  const auto fresh = pool->take(64).value();
+  EXPECT_NE(fresh.node, run.node);
+  auto page = page_of(0);
+  EXPECT_EQ(pool->read(run.node, std::array{Segment{fresh.first, 1, page.data()}}), Errc::fenced);
+  EXPECT_EQ(pool->read(fresh.node, std::array{Segment{fresh.first, 1, page.data()}}), Errc::ok);
+  EXPECT_EQ(pool->wait_until_decided(run.node, patience()), Errc::fenced);
+}
+
+// A node whose calls hang must not hold up the others: their lists stay full, their leases are kept.
+TEST_F(PoolTest, hangingNode_delaysNobody) {
+  FakeCluster cluster(3, 8192, Millis(300));
+  auto how = config(cluster);
+  how.link.control_timeout = Millis(600'000);
+  const std::unique_ptr<Pool> pool = Pool::open(std::move(how), cluster.connector()).value();
+  ASSERT_TRUE(eventually([&] { return pool->status()[preferred(3)].at_hand >= 1024; }));
+  const std::size_t hanging = alternative(3);
+  cluster[hanging].slow_calls(Millis(500'000));
+  std::vector<int> beats(3);
+  for (std::size_t i = 0; i < 3; ++i) beats[i] = cluster[i].calls(wire::Type::beat);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(pool->wait_for_frames(64, patience()), Errc::ok);
+    const auto run = pool->take(64);
+    if (run) pool->give_back(*run);
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (i == hanging) continue;
+    EXPECT_TRUE(eventually([&] { return cluster[i].calls(wire::Type::beat) >= beats[i] + 3; }));
+  }
+  EXPECT_LE(cluster[hanging].calls(wire::Type::beat), beats[hanging] + 1);
+  cluster[hanging].slow_calls(Millis(0));
+}
+
+TEST_F(PoolTest, close_saysByeToEveryNode) {
+  FakeCluster cluster(3);
+  {
+    const auto pool = open(cluster);
+    ASSERT_EQ(pool->wait_for_frames(64, patience()), Errc::ok);
+    ASSERT_TRUE(pool->take(64));
+    ASSERT_TRUE(eventually([&] {
+      const auto status = pool->status();
+      return std::all_of(status.begin(), status.end(), [](const auto& s) { return s.state == MemberState::up; });
+    }));
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(cluster[i].calls(wire::Type::bye), 1);
+    EXPECT_EQ(cluster[i].held(), 0U);
+    EXPECT_EQ(cluster[i].links(), 0U);
+  }
+}
+
+TEST_F(PoolTest, take_aMillionFramesASecond) {
+  FakeCluster cluster(2, 1 << 16);
+  auto how = config(cluster);
+  how.member.refill.min_threshold = how.member.refill.max_threshold = 1 << 14;
+  const std::unique_ptr<Pool> pool = Pool::open(std::move(how), cluster.connector()).value();
+  ASSERT_EQ(pool->wait_for_frames(1 << 15, patience()), Errc::ok);
+  constexpr std::uint32_t kFrames = 1 << 14;
+  const int asked = cluster[0].calls(wire::Type::grant) + cluster[1].calls(wire::Type::grant);
+  const auto start = Clock::now();
+  for (std::uint32_t i = 0; i < kFrames; ++i) ASSERT_TRUE(pool->take(1));
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  EXPECT_EQ(cluster[0].calls(wire::Type::grant) + cluster[1].calls(wire::Type::grant), asked);
+  RecordProperty("frames_per_second", std::to_string(kFrames / seconds));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__OPTIMIZE__)
+  EXPECT_LT(seconds, kFrames / 1e6);
+#endif
+}
+
+// Threads take, write, read back and give back while nodes break their links at random. Nothing that was written is
+// ever read back wrong; at the end every frame is accounted for.
+TEST_F(PoolTest, everything_whileLinksBreak) {
+  FakeCluster cluster(3, 8192, Millis(60'000));
+  const auto pool = open(cluster);
+  std::atomic<bool> stop{false};
+  std::atomic<int> rounds{0};
+  std::vector<std::thread> threads;
+  for (std::uint8_t t = 1; t <= 3; ++t) {
+    threads.emplace_back([&, t] {
+      while (!stop) {
+        if (pool->wait_for_frames(8, patience()) != Errc::ok) break;
+        const auto run = pool->take(8);
+        if (!run) continue;
+        auto out = page_of(t);
+        auto in = page_of(0);
+        const std::array write{Segment{run->first, 1, out.data()}};
+        const std::array read{Segment{run->first, 1, in.data()}};
+        Errc result = pool->write(run->node, write);
+        while (result != Errc::ok) {
+          ASSERT_EQ(result, Errc::disconnected);
+          ASSERT_EQ(pool->wait_until_decided(run->node, patience()), Errc::ok);
+          result = pool->write(run->node, write);
+        }
+        while (pool->read(run->node, read) != Errc::ok) {
+          ASSERT_EQ(pool->wait_until_decided(run->node, patience()), Errc::ok);
+        }
+        EXPECT_EQ(in, out);
+        pool->give_back(*run);
+        ++rounds;
+      }
+    });
+  }
+  std::mt19937 random(5);
+  for (int i = 0; i < 20; ++i) {
+    const int before = rounds;
+    EXPECT_TRUE(eventually([&] { return rounds > before + 10; }));
+    cluster[random() % 3].drop_links();
+  }
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  EXPECT_TRUE(losses().empty());
+  EXPECT_TRUE(eventually([&] {
+    const auto status = pool->status();
+    return std::all_of(status.begin(), status.end(), [](const auto& s) { return s.in_use == 0; });
+  }));
+}
+
+}  // namespace
+}  // namespace comex

@@ -1,0 +1,46 @@
+#include "wire/auth.h"
+
+#include <gtest/gtest.h>
+
+namespace comex::wire {
+namespace {
+
+Bytes bytes(std::string_view text) {
+  const auto view = std::as_bytes(std::span(text));
+  return {view.begin(), view.end()};
+}
+
+const Transcript kSaid{bytes("hello"), bytes("hello reply")};
+
+TEST(Auth, proofs_depend_on_key_side_and_everything_said) {
+  const auto proof = client_proof(bytes("secret"), kSaid);
+  EXPECT_TRUE(same(proof, client_proof(bytes("secret"), kSaid)));
+  EXPECT_FALSE(same(proof, client_proof(bytes("Secret"), kSaid)));
+  EXPECT_FALSE(same(proof, node_proof(bytes("secret"), kSaid, {}))) << "a proof must not be reflected";
+  EXPECT_FALSE(same(proof, client_proof(bytes("secret"), {bytes("hello"), bytes("other reply")})));
+  EXPECT_FALSE(same(proof, client_proof(bytes("secret"), {bytes("hellohello"), bytes(" reply")})))
+      << "where one part ends and the next begins counts";
+}
+
+TEST(Auth, node_proof_covers_the_rest_of_its_reply) {
+  ProofReply reply;
+  reply.client = ClientId{1};
+  const auto proof = node_proof(bytes("secret"), kSaid, reply);
+  reply.mac = proof;
+  EXPECT_TRUE(same(proof, node_proof(bytes("secret"), kSaid, reply))) << "but not itself";
+  reply.client = ClientId{2};
+  EXPECT_FALSE(same(proof, node_proof(bytes("secret"), kSaid, reply)));
+}
+
+TEST(Auth, session_and_heir_keys_differ_by_client) {
+  const auto key = session_key(bytes("secret"), kSaid, ClientId{1});
+  EXPECT_NE(key, session_key(bytes("secret"), kSaid, ClientId{2}));
+  const ShareReply share{ClientId{3}, make_nonce()};
+  EXPECT_EQ(heir_key(key, share), heir_key(key, share));
+  EXPECT_NE(heir_key(key, share), heir_key(key, ShareReply{ClientId{3}, make_nonce()}));
+}
+
+TEST(Auth, nonces_differ) { EXPECT_NE(make_nonce(), make_nonce()); }
+
+}  // namespace
+}  // namespace comex::wire

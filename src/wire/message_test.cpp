@@ -1,0 +1,123 @@
+#include "wire/message.h"
+
+#include <gtest/gtest.h>
+
+namespace comex::wire {
+namespace {
+
+std::array<std::byte, Header::kBytes> raw(const Header& header) {
+  std::array<std::byte, Header::kBytes> bytes;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes;
+}
+
+TEST(Message, hello_round_trip) {
+  Hello hello;
+  hello.purpose = Purpose::resume;
+  hello.nid = NodeId{300};
+  hello.pid = 42;
+  hello.client = ClientId{77};
+  hello.nonce.fill(std::byte{9});
+  hello.name = "python3";
+  const auto back = decode<Hello>(encode(hello));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->purpose, Purpose::resume);
+  EXPECT_EQ(back->nid, NodeId{300});
+  EXPECT_EQ(back->pid, 42U);
+  EXPECT_EQ(back->client, ClientId{77});
+  EXPECT_EQ(back->nonce, hello.nonce);
+  EXPECT_EQ(back->name, "python3");
+}
+
+TEST(Message, hello_wrong_magic_purpose_or_versions) {
+  const Hello hello;
+  for (const std::size_t at : {0, 8}) {  // the magic, the purpose
+    Bytes bytes = encode(hello);
+    bytes[at] = std::byte{0xee};
+    EXPECT_FALSE(decode<Hello>(bytes)) << at;
+  }
+  Hello backwards;
+  backwards.version_min = 2;
+  backwards.version_max = 1;
+  EXPECT_FALSE(decode<Hello>(encode(backwards)));
+}
+
+TEST(Message, every_truncation_is_refused) {
+  StatusReply status;
+  status.clients.push_back({ClientId{1}, "a", "b", 2, 3, 4});
+  const std::vector<Bytes> messages = {encode(Hello{}), encode(GrantReply{{Extent{FrameNo{1}, 2}}, {}}),
+                                       encode(GiveBack{{Extent{FrameNo{1}, 2}}}), encode(status)};
+  for (std::size_t cut = 0; cut < messages[0].size(); ++cut) EXPECT_FALSE(decode<Hello>(ByteView(messages[0]).first(cut)));
+  for (std::size_t cut = 0; cut < messages[1].size(); ++cut) {
+    EXPECT_FALSE(decode<GrantReply>(ByteView(messages[1]).first(cut)));
+  }
+  for (std::size_t cut = 0; cut < messages[2].size(); ++cut) {
+    EXPECT_FALSE(decode<GiveBack>(ByteView(messages[2]).first(cut)));
+  }
+  for (std::size_t cut = 0; cut < messages[3].size(); ++cut) {
+    EXPECT_FALSE(decode<StatusReply>(ByteView(messages[3]).first(cut)));
+  }
+}
+
+TEST(Message, status_round_trip) {
+  StatusReply status;
+  status.nid = NodeId{5};
+  status.frames = 1024;
+  status.load = {1, 2, 3, 4};
+  status.clients.push_back({ClientId{9}, "redis", "10.0.0.1:5", 2, 3, 4});
+  status.client_count = 1;
+  const auto back = decode<StatusReply>(encode(status));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->load.service_ns, 4U);
+  ASSERT_EQ(back->clients.size(), 1U);
+  EXPECT_EQ(back->clients[0].peer, "10.0.0.1:5");
+}
+
+TEST(Message, extents_empty_wrapping_or_too_many_are_refused) {
+  EXPECT_FALSE(decode<GiveBack>(encode(GiveBack{})));
+  EXPECT_FALSE(decode<GiveBack>(encode(GiveBack{{Extent{FrameNo{5}, 0}}})));
+  EXPECT_FALSE(decode<GiveBack>(encode(GiveBack{{Extent{FrameNo{0xffffffff}, 2}}})));
+  EXPECT_TRUE(decode<GiveBack>(encode(GiveBack{{Extent{FrameNo{0xffffffff}, 1}}})));
+  const std::vector<Extent> many(kMaxExtents + 1, Extent{FrameNo{0}, 1});
+  EXPECT_FALSE(decode<GiveBack>(encode(GiveBack{many})));
+}
+
+TEST(Message, segments_limits) {
+  std::array<Extent, kMaxSegments> out;
+  const auto segments = [](std::initializer_list<Extent> extents) {
+    Writer w;
+    for (const auto& e : extents) w.put(e.first.value).put(e.count);
+    return w.take();
+  };
+  EXPECT_EQ(decode_segments(segments({{FrameNo{1}, kMaxTransferPages}}), out), 1U);
+  EXPECT_FALSE(decode_segments(segments({{FrameNo{1}, kMaxTransferPages}, {FrameNo{1}, 1}}), out));
+  EXPECT_FALSE(decode_segments(segments({{FrameNo{1}, 0xffffffff}}), out));
+  EXPECT_FALSE(decode_segments(segments({}), out));
+  EXPECT_FALSE(decode_segments(Bytes(7), out));
+  EXPECT_FALSE(decode_segments(Bytes((kMaxSegments + 1) * 8, std::byte{1}), out));
+}
+
+TEST(Message, header_limits) {
+  Header header;
+  header.type = static_cast<std::uint16_t>(Type::write);
+  header.payload = kPageSize;
+  EXPECT_TRUE(decode_header(raw(header)));
+  header.payload = kPageSize + 1;
+  EXPECT_FALSE(decode_header(raw(header))) << "not whole pages";
+  header.payload = (kMaxTransferPages + 1) * kPageSize;
+  EXPECT_FALSE(decode_header(raw(header)));
+  header.payload = kPageSize;
+  header.type = static_cast<std::uint16_t>(Type::grant);
+  EXPECT_FALSE(decode_header(raw(header))) << "only reads and writes carry pages";
+  header.payload = 0;
+  header.body = kMaxBody + 1;
+  EXPECT_FALSE(decode_header(raw(header)));
+  header.body = 0;
+  header.type = 0;
+  EXPECT_FALSE(decode_header(raw(header)));
+  header.type = 99;
+  EXPECT_FALSE(decode_header(raw(header)));
+}
+
+}  // namespace
+}  // namespace comex::wire

@@ -1,0 +1,43 @@
+// The names of things: nodes, frames, extents, clients. Values, never bare integers.
+// Everything here is trivially copyable and may be used on the fault path.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "base/units.h"
+
+namespace comex {
+
+// A memory node's 16-bit id.
+struct NodeId {
+  std::uint16_t value = 0;
+  friend constexpr auto operator<=>(NodeId, NodeId) = default;
+};
+
+// A 4 KiB frame of one memory node, counted from the start of its arena. 32 bits: up to 16 TiB a node.
+struct FrameNo {
+  std::uint32_t value = 0;
+  friend constexpr auto operator<=>(FrameNo, FrameNo) = default;
+  friend constexpr FrameNo operator+(FrameNo frame, std::uint32_t n) { return FrameNo{frame.value + n}; }
+};
+
+// A run of contiguous frames on one node. Extents never cross a slab (see node/arena.h).
+struct Extent {
+  FrameNo first;
+  std::uint32_t count = 0;
+  [[nodiscard]] constexpr std::uint64_t end() const { return std::uint64_t{first.value} + count; }
+  [[nodiscard]] constexpr std::uint64_t bytes() const { return std::uint64_t{count} << kPageShift; }
+  friend constexpr bool operator==(const Extent&, const Extent&) = default;
+};
+
+// One user of the pool, as one node knows it. Unique for the life of the node's process; 0 is nobody.
+struct ClientId {
+  std::uint64_t value = 0;
+  friend constexpr auto operator<=>(ClientId, ClientId) = default;
+};
+
+// The smallest extent a node hands out unless asked for less: 2^7 frames.
+inline constexpr unsigned kUsualMinOrder = 7;
+
+}  // namespace comex
