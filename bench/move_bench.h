@@ -32,6 +32,7 @@ struct MoveResult {
   unsigned threads = 0;
   double write_seconds = 0;
   double read_seconds = 0;
+  double seconds_waited = 0;  // of write_seconds: for frames of the last round to come round again
   std::vector<Share> spread;  // where the pages were
 };
 

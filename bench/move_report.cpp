@@ -16,16 +16,17 @@ std::uint64_t per_second(std::uint64_t pages, double seconds) {
   return seconds > 0 ? static_cast<std::uint64_t>(static_cast<double>(pages << kPageShift) / seconds) : 0;
 }
 
-std::string rate_line(std::string_view what, std::uint64_t pages, double seconds) {
-  return fmt::format("{:<6}{:>10} in {:>6.2f} s  {:>10}/s\n", what, format_size(pages << kPageShift), seconds,
-                     format_size(per_second(pages, seconds)));
+std::string rate_line(std::string_view what, std::uint64_t pages, double seconds, double waited) {
+  const std::string note = waited > seconds / 20 ? fmt::format("  ({:.2f} s of it waiting for frames)", waited) : "";
+  return fmt::format("{:<6}{:>10} in {:>6.2f} s  {:>10}/s{}\n", what, format_size(pages << kPageShift), seconds,
+                     format_size(per_second(pages, seconds)), note);
 }
 
 }  // namespace
 
 std::string to_text(const MoveResult& result) {
-  std::string text = rate_line("wrote", result.pages, result.write_seconds) +
-                     rate_line("read", result.pages, result.read_seconds) +
+  std::string text = rate_line("wrote", result.pages, result.write_seconds, result.seconds_waited) +
+                     rate_line("read", result.pages, result.read_seconds, 0) +
                      fmt::format("{} pages checked, {} wrong", result.pages, result.wrong_pages);
   if (result.wrong_pages > 0) text += fmt::format(" ({} bytes)", result.wrong_bytes);
   text += fmt::format("\n\nwhere they were ({} thread{}, {} round{})\n", result.threads, result.threads > 1 ? "s" : "",
@@ -51,6 +52,7 @@ nlohmann::ordered_json to_json(const MoveResult& result) {
                               {"rounds", result.rounds},
                               {"write_seconds", result.write_seconds},
                               {"write_bytes_per_second", per_second(result.pages, result.write_seconds)},
+                              {"waiting_for_frames_seconds", result.seconds_waited},
                               {"read_seconds", result.read_seconds},
                               {"read_bytes_per_second", per_second(result.pages, result.read_seconds)},
                               {"nodes", nlohmann::ordered_json::array()}};

@@ -111,7 +111,7 @@ void Connection::hang_up() {
   ++turn_;
   line_->end();
   line_->allow_writes(MemoryLine::kNoLimit);
-  must_close_ = true;
+  hung_up_ = true;
   work();
 }
 
@@ -130,7 +130,8 @@ void Connection::work() {
     const Peer::Want want = peer_->step();
     absorb(line_->take());
     if (want == Peer::Want::close) {
-      require(malformed_ || must_close_ || (lane_ && held_back_), "the node closes a connection for a reason only");
+      require(malformed_ || must_close_ || hung_up_ || (lane_ && held_back_),
+              "the node closes a connection for a reason only");
       return close();
     }
     if (want == Peer::Want::hand_over) {
@@ -142,7 +143,7 @@ void Connection::work() {
     if (want == Peer::Want::write && !line_->writable()) return;
     require(line_->moved() != before, "whoever wants to go on gets on");
   }
-  require(!malformed_ && !must_close_, "the node closes a connection when it must");
+  require(!malformed_ && !must_close_ && !hung_up_, "the node closes a connection when it must");
   require(pending_.empty(), "when the node waits for requests it has answered the last");
 }
 

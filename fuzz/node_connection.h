@@ -100,6 +100,7 @@ class Connection {
   std::size_t pages_due_ = 0;  // bytes of its pages that are still to come
   bool malformed_ = false;     // what was delivered is no request: the node must close
   bool must_close_ = false;    // the node has said what ends a connection
+  bool hung_up_ = false;       // the client has
   std::deque<Request> pending_;
 
   wire::Bytes replies_;

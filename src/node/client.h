@@ -65,6 +65,10 @@ struct Client {
   std::shared_mutex access;
   Holdings holdings;  // guarded by access
 
+  // How often the client has come back. Connections of an earlier coming are dead, whatever is still unread in them:
+  // see "Coming back" in docs/design-notes.md. Changed under access, exclusively; lanes look at it under access.
+  std::atomic<std::uint32_t> coming{0};
+
   std::atomic<bool> fenced{false};
   std::atomic<std::uint32_t> lanes{0};  // data connections
 

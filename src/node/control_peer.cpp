@@ -21,9 +21,8 @@ ControlPeer::ControlPeer(std::unique_ptr<Stream> stream, NodeContext& node, Arri
 
 ControlPeer::~ControlPeer() {
   if (greeting()) node_.greeting.fetch_sub(1);
-  if (greeter_.done() && greeter_.client() && greeter_.client()->medium == Medium::shm) {
-    node_.ledger.end(*greeter_.client());
-  }
+  if (!greeter_.done() || !greeter_.client() || greeter_.superseded()) return;
+  if (greeter_.client()->medium == Medium::shm) node_.ledger.end(*greeter_.client());
 }
 
 Peer::Want ControlPeer::step() noexcept {
@@ -38,6 +37,7 @@ Peer::Want ControlPeer::step() noexcept {
     bool received = false;
     if (!receive(&received)) return Want::close;
     if (!received) return Want::read;
+    if (greeter_.done() && greeter_.superseded()) return Want::close;
     serve();
   }
   return Want::write;  // more to do, but others have their turn: comes back at once
@@ -149,11 +149,12 @@ Answer ControlPeer::answer_grant(wire::ByteView body) {
 bool ControlPeer::overdue(Clock::time_point now) const noexcept {
   const bool mid_message = in_have_ > 0 || !out_.empty();
   if ((greeting() || mid_message) && now > message_deadline_) return true;
-  return greeter_.done() && greeter_.client() && greeter_.client()->fenced.load() && out_.empty();
+  if (!greeter_.done() || !greeter_.client()) return false;
+  return greeter_.superseded() || (greeter_.client()->fenced.load() && out_.empty());
 }
 
 std::unique_ptr<Peer> ControlPeer::into_lane() {
-  return std::make_unique<LanePeer>(std::move(stream_), node_, greeter_.client(), patience_.message);
+  return std::make_unique<LanePeer>(std::move(stream_), node_, greeter_.client(), greeter_.coming(), patience_.message);
 }
 
 }  // namespace comex

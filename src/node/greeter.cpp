@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+
 namespace comex {
 namespace {
 
@@ -57,6 +59,12 @@ Answer Greeter::answer_proof(wire::ByteView body) {
     if (!client) return Answer::refuse(client.error());
     client_ = *std::move(client);
   }
+  if (hello_.purpose == wire::Purpose::resume) {
+    // No byte moves on the older connections once this lock has been had.
+    const std::unique_lock access(client_->access);
+    client_->coming.fetch_add(1);
+  }
+  if (client_) coming_ = client_->coming.load();
   wire::ProofReply reply;
   reply.client = client_ ? client_->id : ClientId{};
   reply.nid = node_.nid;

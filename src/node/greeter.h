@@ -34,6 +34,9 @@ class Greeter {
   [[nodiscard]] wire::Purpose purpose() const { return hello_.purpose; }
   // The client that this connection now speaks for; null for an observer. REQUIRES: done().
   [[nodiscard]] const std::shared_ptr<Client>& client() const { return client_; }
+  // This connection speaks for the client no more: it has come back on another. REQUIRES: done().
+  [[nodiscard]] bool superseded() const { return client_ && client_->coming.load() != coming_; }
+  [[nodiscard]] std::uint32_t coming() const { return coming_; }
 
  private:
   enum class Stage { hello, proof, done };
@@ -51,6 +54,7 @@ class Greeter {
   wire::Hello hello_;
   wire::Transcript said_;
   std::shared_ptr<Client> client_;
+  std::uint32_t coming_ = 0;
 };
 
 }  // namespace comex

@@ -8,8 +8,9 @@ namespace comex {
 using wire::Header;
 using wire::Type;
 
-LanePeer::LanePeer(std::unique_ptr<Stream> stream, NodeContext& node, std::shared_ptr<Client> client, Millis stall)
-    : stream_(std::move(stream)), node_(node), client_(std::move(client)), stall_(stall) {
+LanePeer::LanePeer(std::unique_ptr<Stream> stream, NodeContext& node, std::shared_ptr<Client> client,
+                   std::uint32_t coming, Millis stall)
+    : stream_(std::move(stream)), node_(node), client_(std::move(client)), coming_(coming), stall_(stall) {
   client_->lanes.fetch_add(1);
 }
 
@@ -120,6 +121,7 @@ LanePeer::Outcome LanePeer::receive_pages() noexcept {
     std::array<iovec, wire::kMaxSegments + 1> iov;
     const std::shared_lock access(client_->access);
     // Looked at again for every piece: the frames may have been taken away since the last.
+    if (superseded()) return Outcome::broken;
     if (verdict_ == Errc::ok) verdict_ = permitted();
     if (in_begin_ < in_end_) {
       copy_from_in();
@@ -188,7 +190,7 @@ LanePeer::Outcome LanePeer::flush() noexcept {
     if (sending_) {
       access.lock();
       // The reply is half sent: if the frames are gone by now, there is no honest way to finish it.
-      if (permitted() != Errc::ok) return Outcome::broken;
+      if (superseded() || permitted() != Errc::ok) return Outcome::broken;
       count += page_buffers(&iov[count]);
     }
     const auto result = stream_->write(std::span(iov).first(count));
@@ -206,7 +208,7 @@ LanePeer::Outcome LanePeer::flush() noexcept {
 }
 
 bool LanePeer::overdue(Clock::time_point now) const noexcept {
-  if (client_->fenced.load()) return true;
+  if (client_->fenced.load() || superseded()) return true;
   const bool mid_message = receiving_ || sending_ || in_begin_ < in_end_ || out_begin_ < out_end_;
   return mid_message && now - busy_since_ > stall_;
 }

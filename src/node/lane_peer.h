@@ -21,7 +21,9 @@ namespace comex {
 
 class LanePeer final : public Peer {
  public:
-  LanePeer(std::unique_ptr<Stream> stream, NodeContext& node, std::shared_ptr<Client> client, Millis stall);
+  // `coming`: which coming of the client this lane belongs to.
+  LanePeer(std::unique_ptr<Stream> stream, NodeContext& node, std::shared_ptr<Client> client, std::uint32_t coming,
+           Millis stall);
   ~LanePeer() override;
 
   Want step() noexcept override;
@@ -47,6 +49,7 @@ class LanePeer final : public Peer {
   Outcome receive_pages() noexcept;
   Outcome fill_in() noexcept;
   Outcome flush() noexcept;
+  [[nodiscard]] bool superseded() const noexcept { return client_->coming.load() != coming_; }
   Errc permitted() const noexcept;
   void reply(Errc status, std::uint32_t payload) noexcept;
   std::size_t page_buffers(iovec* out) const noexcept;
@@ -55,6 +58,7 @@ class LanePeer final : public Peer {
   std::unique_ptr<Stream> stream_;
   NodeContext& node_;
   std::shared_ptr<Client> client_;
+  const std::uint32_t coming_;
   Millis stall_;
   Clock::time_point busy_since_ = Clock::now();  // when the message in hand began
 

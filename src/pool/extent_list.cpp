@@ -68,12 +68,15 @@ bool ExtentList::put_back(const Run& run) noexcept {
   return true;
 }
 
-void ExtentList::drain(std::vector<Extent>& out) {
+void ExtentList::drain(std::vector<Extent>& out, std::uint32_t keep) {
   out.reserve(out.size() + capacity_);  // before the lock: the fault path may be waiting for it
   const std::lock_guard lock(mutex_);
-  out.insert(out.end(), extents_.get(), extents_.get() + size_);
-  size_ = 0;
-  frames_.store(0, std::memory_order_relaxed);
+  std::uint32_t left = frames();
+  while (size_ > 0 && left - extents_[size_ - 1].count >= keep) {
+    out.push_back(extents_[--size_]);
+    left -= out.back().count;
+  }
+  frames_.store(left, std::memory_order_relaxed);
 }
 
 std::uint64_t ExtentList::reset(NodeId owner, unsigned slab_order) noexcept {

@@ -41,8 +41,9 @@ class ExtentList {
   // Frames that were taken and turned out not to be needed. As add().
   bool put_back(const Run& run) noexcept;
 
-  // Moves everything out, to be given back to the node. Not for the fault path: `out` grows.
-  void drain(std::vector<Extent>& out);
+  // Moves extents out, to be given back to the node, as long as `keep` frames stay. Not for the fault path: `out`
+  // grows.
+  void drain(std::vector<Extent>& out, std::uint32_t keep = 0);
   // Drops everything; from now on the list belongs to `owner`, whose slabs have 2^slab_order frames. Returns taken() of
   // the session that ended.
   std::uint64_t reset(NodeId owner, unsigned slab_order) noexcept;

@@ -17,8 +17,12 @@ using FrameRun = Run;  // a test has a Run() of its own
 constexpr NodeId kNode{4};
 constexpr unsigned kSlabOrder = 9;
 
-Extent extent(std::uint32_t first, std::uint32_t count) { return Extent{FrameNo{first}, count}; }
-FrameRun run(std::uint32_t first, std::uint32_t count) { return FrameRun{kNode, FrameNo{first}, count}; }
+Extent extent(std::uint32_t first, std::uint32_t count) {
+  return Extent{FrameNo{first}, count};
+}
+FrameRun run(std::uint32_t first, std::uint32_t count) {
+  return FrameRun{kNode, FrameNo{first}, count};
+}
 
 class ExtentListTest : public ::testing::Test {
  protected:
@@ -104,8 +108,18 @@ TEST_F(ExtentListTest, drain_movesAllOut) {
   ASSERT_TRUE(list_.add(kNode, extent(200, 7)));
   std::vector<Extent> out;
   list_.drain(out);
-  EXPECT_EQ(out, (std::vector{extent(0, 100), extent(200, 7)}));
+  EXPECT_EQ(out, (std::vector{extent(200, 7), extent(0, 100)}));
   EXPECT_EQ(list_.frames(), 0U);
+}
+
+TEST_F(ExtentListTest, drain_leavesWhatIsToBeKept) {
+  for (std::uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(list_.add(kNode, extent(i * 100, 10)));
+  std::vector<Extent> out;
+  list_.drain(out, 15);
+  EXPECT_EQ(out.size(), 2U);
+  EXPECT_EQ(list_.frames(), 20U);
+  list_.drain(out, 100);
+  EXPECT_EQ(list_.frames(), 20U);
 }
 
 // Random takes, put-backs and adds against a set of frames: none is ever given out twice, none is lost.

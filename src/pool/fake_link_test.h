@@ -49,25 +49,37 @@ class FakeNode {
   Expected<std::unique_ptr<Link>> connect(const Url& url, const LinkOptions& options);
 
   // --- scripts ---
-  void refuse(bool on) { set(refuse_, on); }                      // grants get the plain "no"
-  void slow_calls(Millis each) { set(call_delay_, each); }        // control calls take this long
-  void hold_transfers(bool on);                                   // transfers stay under way until this is off again
+  void refuse(bool on) { set(refuse_, on); }                // grants get the plain "no"
+  void slow_calls(Millis each) { set(call_delay_, each); }  // control calls take this long
+  void hold_transfers(bool on);                             // transfers stay under way until this is off again
   void fail_transfers(Errc with) { set(transfer_result_, with); }
-  void extents_of(std::uint32_t frames) { set(extent_frames_, frames); }  // what grants consist of
+  void extents_of(std::uint32_t frames) { set(extent_frames_, frames); }           // what grants consist of
   void lose_next_reply(wire::Type to) { set(lose_reply_to_, std::optional(to)); }  // served, but the link breaks
-  void die() { cut(false, false); }                               // every link breaks, nobody gets in
-  void revive() { set(alive_, true); }                            // with everybody's frames still there
-  void drop_links() { cut(true, false); }                         // every link breaks; resuming works
-  void restart() { cut(true, true); }                             // every link breaks; all frames are gone
-  void forget_clients();                                          // fences everybody; the links still stand
+  void die() { cut(false, false); }                                                // every link breaks, nobody gets in
+  void revive() { set(alive_, true); }     // with everybody's frames still there
+  void drop_links() { cut(true, false); }  // every link breaks; resuming works
+  void restart() { cut(true, true); }      // every link breaks; all frames are gone
+  void forget_clients();                   // fences everybody; the links still stand
 
   // --- what happened ---
-  [[nodiscard]] int calls(wire::Type type) const { return locked([&] { return count(type); }); }
-  [[nodiscard]] int connects() const { return locked([&] { return connects_; }); }
-  [[nodiscard]] int begun() const { return locked([&] { return begun_; }); }
-  [[nodiscard]] int writes() const { return locked([&] { return writes_; }); }
-  [[nodiscard]] std::size_t pending() const { return locked([&] { return pending_.size(); }); }
-  [[nodiscard]] std::size_t links() const { return locked([&] { return links_.size(); }); }
+  [[nodiscard]] int calls(wire::Type type) const {
+    return locked([&] { return count(type); });
+  }
+  [[nodiscard]] int connects() const {
+    return locked([&] { return connects_; });
+  }
+  [[nodiscard]] int begun() const {
+    return locked([&] { return begun_; });
+  }
+  [[nodiscard]] int writes() const {
+    return locked([&] { return writes_; });
+  }
+  [[nodiscard]] std::size_t pending() const {
+    return locked([&] { return pending_.size(); });
+  }
+  [[nodiscard]] std::size_t links() const {
+    return locked([&] { return links_.size(); });
+  }
   [[nodiscard]] std::uint32_t held() const {
     return locked([&] {
       std::uint32_t n = 0;
@@ -78,8 +90,12 @@ class FakeNode {
   [[nodiscard]] std::vector<std::byte> frame(FrameNo frame) const {
     return locked([&] { return std::vector<std::byte>(at(frame), at(frame) + kPageSize); });
   }
-  [[nodiscard]] unsigned last_min_order() const { return locked([&] { return last_min_order_; }); }
-  [[nodiscard]] std::vector<Extent> reached() const { return locked([&] { return reached_; }); }
+  [[nodiscard]] unsigned last_min_order() const {
+    return locked([&] { return last_min_order_; });
+  }
+  [[nodiscard]] std::vector<Extent> reached() const {
+    return locked([&] { return reached_; });
+  }
 
  private:
   friend class FakeLink;

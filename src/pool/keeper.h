@@ -50,8 +50,8 @@ class Keeper {
     std::function<std::optional<NodeId>()> new_id;  // for a session after a loss; nothing: no more are to be had
     std::function<void()> changed;                  // state, refusing or load changed: plan again
     std::function<void()> frames_arrived;
-    std::function<void(const Loss&)> lost;            // the next session begins when it returns
-    std::function<void(std::string_view)> notice;     // one line for people
+    std::function<void(const Loss&)> lost;         // the next session begins when it returns
+    std::function<void(std::string_view)> notice;  // one line for people
   };
 
   // `nodes` is M of the refill model.

@@ -47,6 +47,8 @@ TEST(Keeper, roles_sayHowMuchIsKept) {
   EXPECT_LE(kept->at_hand(), 256U);
   kept->set_role(Role::active);
   EXPECT_TRUE(eventually([&] { return kept->at_hand() >= 1024; }));
+  kept->set_role(Role::standby);
+  EXPECT_TRUE(eventually([&] { return node.held() == 256; }));
   kept->set_role(Role::idle);
   EXPECT_TRUE(eventually([&] { return node.held() == 0; }));
   EXPECT_EQ(kept->at_hand(), 0U);

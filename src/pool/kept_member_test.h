@@ -24,7 +24,9 @@ inline MemberConfig quick_config() {
   return config;
 }
 
-inline std::vector<std::byte> page_of(std::uint8_t value) { return std::vector(kPageSize, std::byte{value}); }
+inline std::vector<std::byte> page_of(std::uint8_t value) {
+  return std::vector(kPageSize, std::byte{value});
+}
 
 class KeptMember {
  public:

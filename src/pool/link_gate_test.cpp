@@ -23,7 +23,9 @@ class LinkGateTest : public ::testing::Test {
   LinkGate gate_;
 };
 
-TEST_F(LinkGateTest, enter_closed) { EXPECT_FALSE(gate_.enter(kSession)); }
+TEST_F(LinkGateTest, enter_closed) {
+  EXPECT_FALSE(gate_.enter(kSession));
+}
 
 TEST_F(LinkGateTest, enter_onlyForItsSession) {
   gate_.open(kSession, link());

@@ -26,7 +26,11 @@ std::string_view to_string(Role role) {
 }
 
 Member::Member(NodeId id, Url url, const MemberConfig& config)
-    : config_(config), url_(std::move(url)), extents_(config.extent_capacity), returns_(config.returns), id_(id.value) {}
+    : config_(config),
+      url_(std::move(url)),
+      extents_(config.extent_capacity),
+      returns_(config.returns),
+      id_(id.value) {}
 
 bool Member::usable() const noexcept {
   return state() == MemberState::up && !suspect_.load(std::memory_order_relaxed);
@@ -54,7 +58,9 @@ void Member::give_back(const Run& run) noexcept {
   if (returns_.put(run)) alarm_.advance();
 }
 
-Errc Member::absent(NodeId node) const noexcept { return node == id() ? Errc::disconnected : Errc::fenced; }
+Errc Member::absent(NodeId node) const noexcept {
+  return node == id() ? Errc::disconnected : Errc::fenced;
+}
 
 void Member::report(Errc result) noexcept {
   if (result == Errc::ok || result == Errc::invalid) return;

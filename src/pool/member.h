@@ -45,7 +45,8 @@ namespace comex {
 struct MemberConfig {
   RefillConfig refill;
   ReturnsConfig returns;
-  std::uint32_t standby_frames = 128;   // kept at the stand-by node, so that a batch can move there at once: 2 to 4 of them
+  std::uint32_t standby_frames =
+      128;  // kept at the stand-by node, so that a batch can move there at once: 2 to 4 of them
   std::uint32_t extent_capacity = 1024;  // extents at hand: twice the largest T in extents of 2^7, and crumbs
   Millis backoff_first{100};             // a restart takes about this long
   Millis backoff_longest{10'000};        // a node that was away for hours is found again within seconds

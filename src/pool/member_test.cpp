@@ -64,6 +64,18 @@ TEST(Member, wait_endsWhenTheLinkIsReplaced) {
   EXPECT_EQ(kept->wait(run.node, forgotten), Errc::disconnected);
 }
 
+// Nobody but the one who waits touches the link: it must not take until the next beat to find it broken.
+TEST(Member, waitUntilDecided_noticesTheBrokenLinkItself) {
+  FakeNode node(8192, Millis(3'600'000));
+  KeptMember kept(node);
+  kept.start();
+  ASSERT_TRUE(kept.take(1));
+  ASSERT_TRUE(eventually([&] { return kept->at_hand() == 2048 - 1; }));
+  node.drop_links();
+  EXPECT_EQ(kept->wait_until_decided(kept->id(), Deadline(std::chrono::seconds(60))), Errc::ok);
+  EXPECT_EQ(node.connects(), 2);
+}
+
 TEST(Member, failedTransfer_stopsHandingOutFramesUntilHeardFrom) {
   FakeNode node(8192, Millis(60'000));
   KeptMember kept(node);

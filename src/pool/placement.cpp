@@ -13,7 +13,9 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-std::uint64_t hash(std::uint64_t nid, std::uint32_t pid) { return mix(nid << 32 | pid); }
+std::uint64_t hash(std::uint64_t nid, std::uint32_t pid) {
+  return mix(nid << 32 | pid);
+}
 
 }  // namespace
 

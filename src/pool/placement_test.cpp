@@ -12,7 +12,9 @@ using Candidates = std::vector<Placement::Candidate>;
 
 constexpr NodeId kHost{17};
 
-Candidates all_usable(std::size_t nodes) { return Candidates(nodes, Placement::Candidate{true, 1000}); }
+Candidates all_usable(std::size_t nodes) {
+  return Candidates(nodes, Placement::Candidate{true, 1000});
+}
 
 TEST(Placement, preferred_isTheSameEveryTime) {
   for (std::uint32_t pid = 1; pid < 100; ++pid) {

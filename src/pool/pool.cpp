@@ -98,7 +98,8 @@ Error Pool::nobody_reached() const {
     const bool named = reason.find(status.url) != std::string::npos;
     why += fmt::format("{}{}", why.empty() ? "" : "; ", named ? reason : status.url + ": " + reason);
   }
-  return Error{Errc::disconnected, fmt::format("no memory node can be used ({}); is `comex serve` running there?", why)};
+  return Error{Errc::disconnected,
+               fmt::format("no memory node can be used ({}); is `comex serve` running there?", why)};
 }
 
 // --- which node is used ---
@@ -140,8 +141,8 @@ Member* Pool::find(NodeId node) const noexcept {
 
 std::optional<Run> Pool::take(std::uint32_t want) noexcept {
   // The preferred node first even when it says no by now: what is left of it keeps the process's pages together.
-  for (const std::size_t i : {placement_.preferred(), active_.load(std::memory_order_relaxed),
-                              standby_.load(std::memory_order_relaxed)}) {
+  for (const std::size_t i :
+       {placement_.preferred(), active_.load(std::memory_order_relaxed), standby_.load(std::memory_order_relaxed)}) {
     if (i == kNobody) continue;
     if (const auto run = members_[i]->take(want)) return run;
   }

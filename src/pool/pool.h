@@ -46,10 +46,10 @@ struct PoolConfig {
   std::vector<Url> nodes;
   LinkOptions link;  // link.nid is this host in hash(NID, PID)
   MemberConfig member;
-  std::uint32_t pid = 0;           // the PID in hash(NID, PID); 0: this process
-  Millis open_grace{20};           // once one node is up, how long to wait for the others: a preferred one is worth it
-  Millis shutdown_grace{1000};     // for calls under way and goodbyes; then links are cut
-  std::uint16_t max_ids = 4096;    // sessions with frames in use, over the life of the pool (see pool/directory.h)
+  std::uint32_t pid = 0;         // the PID in hash(NID, PID); 0: this process
+  Millis open_grace{20};         // once one node is up, how long to wait for the others: a preferred one is worth it
+  Millis shutdown_grace{1000};   // for calls under way and goodbyes; then links are cut
+  std::uint16_t max_ids = 4096;  // sessions with frames in use, over the life of the pool (see pool/directory.h)
   // Both are called on threads of the pool. While on_loss runs, the node it is about stays away; nothing else waits.
   std::function<void(const Loss&)> on_loss;
   std::function<void(std::string_view)> on_notice;  // one line for people: a node set aside, a node back

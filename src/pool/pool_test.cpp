@@ -18,7 +18,9 @@ using testing_support::FakeCluster;
 using testing_support::page_of;
 using testing_support::quick_config;
 
-Deadline patience() { return Deadline(std::chrono::minutes(1)); }
+Deadline patience() {
+  return Deadline(std::chrono::minutes(1));
+}
 
 class PoolTest : public ::testing::Test {
  protected:

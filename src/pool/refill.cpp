@@ -11,7 +11,9 @@ double expected_rtt_us(const RefillModel& model) {
   return model.network_us + model.service_us + model.service_us * others / nodes * model.probability;
 }
 
-double frames_per_round_trip(const RefillModel& model) { return model.pages_per_us * expected_rtt_us(model); }
+double frames_per_round_trip(const RefillModel& model) {
+  return model.pages_per_us * expected_rtt_us(model);
+}
 
 std::uint32_t refill_threshold(const RefillModel& model, const RefillConfig& config) {
   const double frames = std::ceil(frames_per_round_trip(model));
@@ -55,7 +57,9 @@ void RefillEstimator::saw_round_trip(Nanos took) {
   round_trip_us_ = round_trip_us_ == 0 ? us : round_trip_us_ + config_.round_trip_weight * (us - round_trip_us_);
 }
 
-Nanos RefillEstimator::round_trip() const { return Nanos(static_cast<std::int64_t>(round_trip_us_ * 1e3)); }
+Nanos RefillEstimator::round_trip() const {
+  return Nanos(static_cast<std::int64_t>(round_trip_us_ * 1e3));
+}
 
 RefillModel RefillEstimator::model(double pages_per_us, unsigned nodes) const {
   RefillModel model;

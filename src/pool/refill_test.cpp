@@ -12,9 +12,13 @@ namespace {
 // Section 3.3.3 of the paper: 12 memory nodes, 10 compute nodes, P near 1.
 constexpr RefillModel kPaper{50, 4.54, 6.0, 10, 12, 1.0};
 
-TEST(Refill, expectedRtt_isThePapers) { EXPECT_NEAR(expected_rtt_us(kPaper), 10.54 + 6.0 * 9 / 12, 1e-9); }
+TEST(Refill, expectedRtt_isThePapers) {
+  EXPECT_NEAR(expected_rtt_us(kPaper), 10.54 + 6.0 * 9 / 12, 1e-9);
+}
 
-TEST(Refill, framesPerRoundTrip_isThePapers752) { EXPECT_NEAR(frames_per_round_trip(kPaper), 752, 0.5); }
+TEST(Refill, framesPerRoundTrip_isThePapers752) {
+  EXPECT_NEAR(frames_per_round_trip(kPaper), 752, 0.5);
+}
 
 TEST(Refill, expectedRtt_hasNoQueueForASingleClient) {
   RefillModel model = kPaper;

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::uint32_t kKeepMapped = 16 * 1024;  // extents: 128 KiB stays for the next time
 
-bool same_slab(FrameNo a, FrameNo b, unsigned slab_order) { return a.value >> slab_order == b.value >> slab_order; }
+bool same_slab(FrameNo a, FrameNo b, unsigned slab_order) {
+  return a.value >> slab_order == b.value >> slab_order;
+}
 
 }  // namespace
 

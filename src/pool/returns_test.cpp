@@ -16,8 +16,12 @@ using FrameRun = Run;  // a test has a Run() of its own
 constexpr NodeId kNode{2};
 constexpr unsigned kSlabOrder = 9;
 
-FrameRun run(std::uint32_t first, std::uint32_t count = 1) { return FrameRun{kNode, FrameNo{first}, count}; }
-Extent extent(std::uint32_t first, std::uint32_t count) { return Extent{FrameNo{first}, count}; }
+FrameRun run(std::uint32_t first, std::uint32_t count = 1) {
+  return FrameRun{kNode, FrameNo{first}, count};
+}
+Extent extent(std::uint32_t first, std::uint32_t count) {
+  return Extent{FrameNo{first}, count};
+}
 
 ReturnsConfig small() {
   ReturnsConfig config;

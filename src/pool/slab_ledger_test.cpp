@@ -5,7 +5,9 @@
 namespace comex {
 namespace {
 
-Extent extent(std::uint32_t first, std::uint32_t count) { return Extent{FrameNo{first}, count}; }
+Extent extent(std::uint32_t first, std::uint32_t count) {
+  return Extent{FrameNo{first}, count};
+}
 
 TEST(SlabLedger, toReach_countsWhatIsHeldPerSlab) {
   SlabLedger ledger;

@@ -1,0 +1,78 @@
+// A batch of staged pages: up to 64 of them, the frames they go to, and the writes that take them there. Plain data and
+// arithmetic; staging.h has the life of a batch and the locking.
+//
+//   slots     | 0 | 1 | 2 | 3 | 4 | ...    one page each, contiguous in memory
+//   where     |   run A   | run B |        frames of a target, one per slot; usually a single run
+//   writes    one per node: segments that are contiguous both here and there, without the slots that are not to go
+//
+// A target is one copy of the batch. Today there is one; with replicas there will be as many as copies, each placed on
+// another node, and a page has landed when it is written to all of them.
+//
+// Fault path: everything here; nothing is allocated.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/units.h"
+#include "fabric/link.h"
+#include "pool/location.h"
+
+namespace comex {
+
+inline constexpr std::uint32_t kBatchPages = 64;
+inline constexpr std::size_t kBatchBytes = kBatchPages * kPageSize;
+inline constexpr std::size_t kTargets = 1;
+static_assert(kBatchPages <= wire::kMaxTransferPages && kBatchPages <= wire::kMaxSegments);
+
+// One bit per slot.
+using Slots = std::uint64_t;
+
+inline constexpr Slots slots_below(std::uint32_t count) {
+  return count >= 64 ? ~Slots{0} : (Slots{1} << count) - 1;
+}
+
+template <typename F>
+void for_each_slot(Slots slots, F&& f) {
+  for (; slots != 0; slots &= slots - 1) f(static_cast<std::uint32_t>(std::countr_zero(slots)));
+}
+
+struct Write {
+  NodeId node;
+  Slots slots = 0;
+  Transfer transfer;
+};
+
+struct Target {
+  std::array<Location, kBatchPages> where;  // of the slots in `placed`
+  Slots placed = 0;                         // have a frame
+  Slots starts = 0;                         // begin a run: the frame before may be in another slab
+  Slots written = 0;                        // acknowledged
+  std::array<Segment, kBatchPages> segments;
+  std::array<Write, kBatchPages> writes;
+  std::uint32_t write_count = 0;
+
+  void clear();
+  // Gives the lowest slots of `slots` the frames of `run`, in order; returns those that got one.
+  // REQUIRES: run.count <= the number of slots.
+  Slots assign(Slots slots, const Run& run);
+  // Takes their frames away, handing each run of them to `give_back`.
+  template <typename F>
+  void release(Slots slots, F&& give_back) {
+    placed &= ~slots;
+    for_each_slot(slots, [&](std::uint32_t slot) { give_back(Run{where[slot].node, where[slot].frame, 1}); });
+  }
+  // Prepares the writes of `slots`, whose pages are at `memory` + slot * kPageSize. REQUIRES: all are placed.
+  void prepare(Slots slots, std::byte* memory);
+  [[nodiscard]] std::span<Write> pending_writes() { return std::span(writes).first(write_count); }
+
+ private:
+  // Whether the slot's page goes on where the segment, which ends with the slot before it, leaves off.
+  [[nodiscard]] bool continues(const Segment& segment, const std::byte* memory, std::uint32_t slot) const;
+};
+
+}  // namespace comex
