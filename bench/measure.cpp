@@ -34,8 +34,8 @@ std::uint32_t pick(Random& random, std::uint32_t set_pages, std::uint32_t count)
 
 // What one thread of a throughput slice does and finds.
 struct Worker {
-  std::unique_ptr<Batches> batches;
   std::unique_ptr<PageBuffer> buffer;
+  std::unique_ptr<Batches> batches;  // goes first: batches under way own the buffer
   std::uint64_t finished = 0;
   Errc result = Errc::ok;
   Clock::time_point ended{};
@@ -110,7 +110,8 @@ Expected<Summary> measure_latency(Peer& peer, const Latency& what, std::uint32_t
   const Clock::time_point begin = Clock::now();
   const Clock::time_point warm = begin + slice / kWarmUpShare;
   const Clock::time_point until = warm + slice;
-  for (Clock::time_point after = begin; after < until && !samples.full() && !interrupted();) {
+  // On a machine so busy that a slice passes within one move, still one sample.
+  for (Clock::time_point after = begin; (after < until || samples.count() == 0) && !samples.full() && !interrupted();) {
     const std::uint32_t first = pick(random, set_pages, what.pages);
     const Clock::time_point before = Clock::now();
     const Errc result = what.direction == Direction::read ? peer.read(first, what.pages, buffer.page(0))

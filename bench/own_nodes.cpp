@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 
 #include "base/units.h"
 #include "bench/interrupt.h"
@@ -34,6 +35,13 @@ Expected<std::string> write_secret(const std::string& path) {
     return system_error("cannot write " + path);
   }
   return secret;
+}
+
+// This program. By its name, so that ps shows what runs; unless it was replaced on disk since it started.
+std::string own_program() {
+  std::error_code failed;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return failed || !std::filesystem::exists(path, failed) ? "/proc/self/exe" : path.string();
 }
 
 bool may_lock(std::uint64_t bytes) {
@@ -63,9 +71,9 @@ Expected<OwnNode> start_node(const std::string& folder, unsigned number, std::ui
   const Fd input(ends[1]);
   const std::string log = fmt::format("{}/node-{}.log", folder, number);
   std::vector<std::string> arguments{
-      "/proc/self/exe", "serve",       "--memory", std::to_string(memory),
-      "--listen",       "127.0.0.1:0", "--socket", fmt::format("{}/node-{}.sock", folder, number),
-      "--secret-file",  secret_file,   "--nid",    std::to_string(number)};
+      own_program(),   "serve",       "--memory", std::to_string(memory),
+      "--listen",      "127.0.0.1:0", "--socket", fmt::format("{}/node-{}.sock", folder, number),
+      "--secret-file", secret_file,   "--nid",    std::to_string(number)};
   if (!may_lock(memory)) arguments.emplace_back("--no-lock");
   Expected<Child> process = Child::spawn(arguments, log, input.get());
   if (!process) return process.error();

@@ -84,17 +84,19 @@ class ControlLink final : public Link {
   Expected<void> reach(std::span<const Extent>) override { return {}; }
   void forget(std::span<const Extent>) noexcept override {}
   Expected<std::vector<std::byte>> call(Type type, std::span<const std::byte> body) override {
-    auto reply = channel_.call(type, body, Deadline(Millis(0)));
+    auto reply = channel_.call(type, body, Deadline(patience_));
     last_ = reply ? Errc::ok : reply.error().code;
     if (!reply) return std::move(reply).error();
     last_body_ = reply->body;
     return std::move(reply->body);
   }
+  void be_patient(Millis patience) { patience_ = patience; }
   [[nodiscard]] Errc last() const { return last_; }
   [[nodiscard]] const wire::Bytes& last_body() const { return last_body_; }
 
  private:
   Channel channel_;
+  Millis patience_{0};
   Errc last_ = Errc::ok;
   wire::Bytes last_body_;
 };
@@ -109,12 +111,14 @@ class Calls {
   void answer(Type type);
   void make(Type type);
   void check_sent(Type type);
+  static std::size_t request_bytes(Type type);
   Errc expect(Type type, wire::Bytes& body);
 
   FuzzedDataProvider& input_;
   std::shared_ptr<MemoryLine> line_ = std::make_shared<MemoryLine>();
   ControlLink link_;
-  wire::Bytes coming_;  // what the node has sent and the channel has not read yet
+  wire::Bytes coming_;                          // what the node has sent and the channel has not read yet
+  std::size_t allowed_ = MemoryLine::kNoLimit;  // what the node takes in of the next request
   bool ended_ = false;
   bool broken_ = false;
   std::uint32_t next_tag_ = 1;
@@ -131,8 +135,13 @@ void Calls::run() {
       ended_ = true;
       line_->end();
     }
+    if (rarely(input_, 10)) line_->babble();
+    if (rarely(input_, 10)) allowed_ = input_.ConsumeIntegralInRange<std::size_t>(0, 40);
+    line_->allow_writes(allowed_);
     wire::Bytes body;
     const Errc expected = expect(type, body);
+    // Nothing but a call that must time out ever has to wait.
+    link_.be_patient(broken_ && expected == Errc::timeout ? Millis(0) : std::chrono::hours(1));
     make(type);
     require(link_.last() == expected, "a reply is taken for what it says, or breaks the channel");
     if (expected == Errc::ok) require(link_.last_body() == body, "a reply's body is handed on as it came");
@@ -186,7 +195,8 @@ wire::Bytes Calls::good_body(Type type) {
 Errc Calls::expect(Type type, wire::Bytes& body) {
   if (broken_) return Errc::disconnected;
   const std::uint32_t tag = next_tag_++;
-  broken_ = true;  // unless a whole reply is there
+  broken_ = true;  // unless the request can be sent and a whole reply is there
+  if (allowed_ < request_bytes(type)) return Errc::timeout;
   const Errc cut_off = ended_ ? Errc::disconnected : Errc::timeout;
   if (coming_.size() < Header::kBytes) return cut_off;
   const auto header = wire::decode_header(std::span(coming_).first<Header::kBytes>());
@@ -199,6 +209,12 @@ Errc Calls::expect(Type type, wire::Bytes& body) {
   body.assign(coming_.begin() + Header::kBytes, end);
   coming_.erase(coming_.begin(), end);
   return static_cast<Errc>(header->status);
+}
+
+// Of the calls below.
+std::size_t Calls::request_bytes(Type type) {
+  if (type == Type::grant) return Header::kBytes + wire::encode(wire::Grant{}).size();
+  return Header::kBytes + (type == Type::give_back ? sizeof(std::uint32_t) + sizeof(Extent) : 0);
 }
 
 // The typed call, and what it promises of its reply.
@@ -225,7 +241,7 @@ void Calls::make(Type type) {
 
 void Calls::check_sent(Type type) {
   const auto sent = line_->take();
-  if (sent.empty()) return require(broken_, "a call that is made is sent");
+  if (broken_) return;
   require(sent.size() >= Header::kBytes, "a request is sent whole");
   const auto header = wire::decode_header(std::span(sent).first<Header::kBytes>());
   require(header && header->type == static_cast<std::uint16_t>(type), "a request is of its call's type");
@@ -307,6 +323,8 @@ void Lane::run() {
           line_->pace_writes(pieces(input_));
         } else if (rarely(input_, 4)) {
           line_->end();
+        } else if (rarely(input_, 4)) {
+          line_->babble();
         } else if (rarely(input_, 4)) {
           sever(Errc::timeout);
         } else {
@@ -412,7 +430,8 @@ void Lane::answer() {
 void Lane::progress() {
   if (const Errc error = lane_.progress(); error != Errc::ok) sever(error);
   require(!calm_ || broken_.load() == Errc::ok, "a link with an honest node does not break");
-  if (insulted_ && late_.empty()) require(broken_.load() != Errc::ok, "a node that does not keep to the protocol is left");
+  if (!insulted_ || !late_.empty() || line_->unread() > 0) return;
+  require(broken_.load() != Errc::ok, "a node that does not keep to the protocol is left");
 }
 
 // As TcpLink does, for a transfer whose time is up.

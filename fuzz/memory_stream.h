@@ -35,10 +35,12 @@ class MemoryLine {
   // The most that each of the next reads (writes) moves; 0: it would block, once. Afterwards there is no limit.
   void pace_reads(std::vector<std::uint16_t> pieces) { read_pieces_ = {std::move(pieces)}; }
   void pace_writes(std::vector<std::uint16_t> pieces) { write_pieces_ = {std::move(pieces)}; }
+  // From now on poll says that there is something to read, and read finds nothing: TLS records that carry no data.
+  void babble() { babbles_ = true; }
   // How many bytes more can be written before writes block until this is called again.
   void allow_writes(std::size_t bytes) { write_allowance_ = bytes; }
 
-  [[nodiscard]] bool readable() const { return at_ < incoming_.size() || ended_ || shut_; }
+  [[nodiscard]] bool readable() const { return at_ < incoming_.size() || ended_ || shut_ || babbles_; }
   [[nodiscard]] bool writable() const { return write_allowance_ > 0 || shut_; }
   [[nodiscard]] std::size_t unread() const { return incoming_.size() - at_; }
   [[nodiscard]] bool shut() const { return shut_; }
@@ -64,6 +66,7 @@ class MemoryLine {
   std::size_t at_ = 0;
   bool ended_ = false;
   bool shut_ = false;
+  bool babbles_ = false;
   wire::Bytes outgoing_;
   std::size_t write_allowance_ = kNoLimit;
   Pieces read_pieces_;

@@ -78,6 +78,8 @@ void Connection::greet(const Greeting& greeting) {
   if (greeting.purpose == Purpose::begin) {
     client_ = &world_.begun(reply->client, wire::session_key(key, said, reply->client), medium_, uid_);
   }
+  if (greeting.purpose == Purpose::resume) ++client_->coming;
+  if (client_ != nullptr) coming_ = client_->coming;
 }
 
 Errc Connection::expected_at_proof(const Greeting& greeting) const {
@@ -130,7 +132,7 @@ void Connection::work() {
     const Peer::Want want = peer_->step();
     absorb(line_->take());
     if (want == Peer::Want::close) {
-      require(malformed_ || must_close_ || hung_up_ || (lane_ && held_back_),
+      require(malformed_ || must_close_ || hung_up_ || superseded() || (lane_ && held_back_),
               "the node closes a connection for a reason only");
       return close();
     }
@@ -152,7 +154,7 @@ void Connection::follow(std::span<std::byte> bytes) {
     if (pages_due_ > 0) {
       const auto count = std::min(pages_due_, bytes.size());
       std::fill_n(bytes.begin(), count, client_->mark);
-      world_.may_write(*client_, current_.segments);
+      if (!superseded()) world_.may_write(*client_, current_.segments);
       bytes = bytes.subspan(count);
       pages_due_ -= count;
       if (pages_due_ == 0) pending_.push_back(std::move(current_));
@@ -251,6 +253,7 @@ void Connection::check_greeting_reply(const Request& request, Errc status) {
 }
 
 void Connection::check_control_reply(const Request& request, Errc status, wire::ByteView body) {
+  require(!superseded(), "a connection that was given up has no say");
   const auto type = static_cast<Type>(request.header.type);
   must_close_ = status == Errc::fenced || type == Type::bye;
   if (type == Type::status) {
@@ -271,7 +274,7 @@ void Connection::check_control_reply(const Request& request, Errc status, wire::
       if (status != Errc::ok) return require(status == Errc::no_memory, "a grant is refused for want of memory only");
       const auto reply = wire::decode<wire::GrantReply>(body);
       require(reply.has_value(), "a reply to grant decodes");
-      return world_.granted(*client_, *asked, reply->extents);
+      return world_.granted(*client_, *asked, reply->extents, pending_.empty());
     }
     case Type::give_back: {
       const auto asked = wire::decode<wire::GiveBack>(request.body);
@@ -304,7 +307,7 @@ void Connection::check_control_reply(const Request& request, Errc status, wire::
                                    [&](std::uint32_t slab) { return client_->holds_any_of_slab(slab); });
       require(status == (may ? Errc::ok : Errc::denied), "slabs are mapped by their holders on this host");
       for (const auto slab : asked->slabs) {
-        if (may) client_->mapped.set(slab);
+        if (may) world_.mapped(*client_, slab);
       }
       return;
     }
@@ -324,6 +327,7 @@ void Connection::check_lane_reply(const Request& request, const Header& header) 
   require(header.payload == (read && status == Errc::ok ? bytes : 0), "a read that is granted brings its pages");
   // A request that came in pieces, or whose reply had to wait, was judged at a time we cannot tell.
   if (request.turn != turn_ || held_back_) return;
+  if (superseded()) return require(status != Errc::ok, "no page moves on a lane that was given up");
   const bool held = std::all_of(request.segments.begin(), request.segments.end(),
                                 [&](const Extent& extent) { return client_->holds(extent); });
   const Errc refusal = client_->ended ? Errc::fenced : Errc::denied;
@@ -336,8 +340,8 @@ void Connection::look_in_an_hour() {
   if (!open()) return;
   const bool late = peer_->overdue(Clock::now() + std::chrono::hours(1));
   const bool amid = !partial_.empty() || pages_due_ > 0 || !pending_.empty();
-  const bool expected = !greeted_ || amid || (client_ != nullptr && client_->ended);
-  require(late == expected || held_back_, "connections that are stuck or fenced are closed, others are not");
+  const bool expected = !greeted_ || amid || superseded() || (client_ != nullptr && client_->ended);
+  require(late == expected || held_back_, "connections that are stuck, fenced or given up are closed, others are not");
   if (late) close();
 }
 
@@ -345,7 +349,8 @@ void Connection::close() {
   if (!open()) return;
   peer_.reset();
   // Over shm nobody but this connection could tell that the client has gone.
-  if (greeted_ && !lane_ && client_ != nullptr && medium_ == Medium::shm && !client_->ended) world_.ended(*client_);
+  if (!greeted_ || lane_ || client_ == nullptr || superseded()) return;
+  if (medium_ == Medium::shm && !client_->ended) world_.ended(*client_);
 }
 
 }  // namespace comex::fuzz

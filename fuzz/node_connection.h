@@ -73,6 +73,8 @@ class Connection {
   // Reads along what is about to be delivered. The pages of writes are overwritten with the family's mark.
   void follow(std::span<std::byte> bytes);
   [[nodiscard]] bool acceptable(const wire::Header& header) const;
+  // The client has come back on another connection: nothing that arrives on this one may have an effect.
+  [[nodiscard]] bool superseded() const { return client_ != nullptr && client_->coming != coming_; }
   void follow_request();
   void absorb(wire::ByteView replies);
   void check_reply(const Request& request, const wire::Header& header, wire::Bytes body);
@@ -88,11 +90,12 @@ class Connection {
   std::shared_ptr<MemoryLine> line_ = std::make_shared<MemoryLine>();
   std::unique_ptr<Peer> peer_;
   Known* client_ = nullptr;
+  std::uint32_t coming_ = 0;  // of the client, when this connection was made
   bool greeted_ = false;
   bool lane_ = false;
   bool proof_is_right_ = false;
-  bool held_back_ = false;     // replies were, at some time
-  std::uint64_t turn_ = 0;     // of delivering
+  bool held_back_ = false;  // replies were, at some time
+  std::uint64_t turn_ = 0;  // of delivering
 
   wire::Bytes queued_;
   wire::Bytes partial_;        // the request being delivered, without pages

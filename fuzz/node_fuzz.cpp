@@ -19,8 +19,8 @@ namespace {
 using namespace comex;
 using fuzz::Connection;
 using fuzz::kFrames;
-using fuzz::kSlabFrames;
 using fuzz::Known;
+using fuzz::kSlabFrames;
 using fuzz::MemoryLine;
 using fuzz::NodeWorld;
 using wire::Purpose;
@@ -104,6 +104,7 @@ class Play {
   wire::Bytes body_of(Type type, const Known* client);
   void move_pages();
   void anything();
+  void burst();
   void deliver(Connection& connection);
 
   FuzzedDataProvider& input_;
@@ -117,7 +118,7 @@ void Play::run() {
   begin();
   for (int i = 0; i < kMaxActions && input_.remaining_bytes() > 0; ++i) {
     std::erase_if(connections_, [](const auto& connection) { return !connection->open(); });
-    switch (input_.ConsumeIntegralInRange<int>(0, 15)) {
+    switch (input_.ConsumeIntegralInRange<int>(0, 16)) {
       case 0:
       case 1: connect(); break;
       case 2:
@@ -148,6 +149,7 @@ void Play::run() {
       case 14:
         if (auto* connection = some_connection(input_.ConsumeBool())) connection->look_in_an_hour();
         break;
+      case 15: burst(); break;
       default: input_.ConsumeIntegralInRange<int>(0, 3) == 0 ? world_.fall_silent() : world_.renew_some(); break;
     }
   }
@@ -231,8 +233,8 @@ void Play::connect() {
   // One in a few is not as it should be.
   switch (input_.ConsumeIntegralInRange<int>(0, 15)) {
     case 0: greeting.wrong_proof = true; break;
-    case 1: greeting.version_min = 2; break;
-    case 2: greeting.version_max = 0; break;
+    case 1: greeting.version_min = greeting.version_max = wire::kVersion + 1; break;
+    case 2: greeting.version_max = 0; break;  // less than the least: malformed
     case 3: greeting.version_max = 0xffff; break;
     case 4: medium = medium == Medium::tcp ? Medium::shm : Medium::tcp; break;
     case 5: uid = kUid + 1; break;
@@ -255,7 +257,8 @@ void Play::call() {
 wire::Bytes Play::body_of(Type type, const Known* client) {
   switch (type) {
     case Type::grant: {
-      const auto frames = input_.PickValueInArray<std::uint32_t>({0, 1, 2, 5, 16, 100, 128, 512, 513, 4096, UINT32_MAX});
+      const auto frames =
+          input_.PickValueInArray<std::uint32_t>({0, 1, 2, 5, 16, 100, 128, 512, 513, 4096, UINT32_MAX});
       return wire::encode(wire::Grant{frames, input_.ConsumeIntegralInRange<std::uint8_t>(0, 12)});
     }
     case Type::give_back: return wire::encode_extents(some_extents(client, 6));
@@ -305,6 +308,19 @@ void Play::anything() {
   auto body = input_.ConsumeBytes<std::uint8_t>(header.body % 512);
   body.resize(header.body % 512);
   connection->send(std::as_bytes(std::span(body)));
+  deliver(*connection);
+}
+
+// More small requests at once than the node serves in one step, or than its buffer for replies holds.
+void Play::burst() {
+  Connection* const connection = some_connection(input_.ConsumeBool());
+  if (connection == nullptr) return;
+  const auto nobodys = wire::encode_extents(std::array{Extent{FrameNo{kFrames}, 1}});
+  const auto segment = wire::ByteView(nobodys).subspan(sizeof(std::uint32_t));
+  for (auto n = input_.ConsumeIntegralInRange<int>(60, 140); n > 0; --n) {
+    const bool lane = connection->lane();
+    connection->send(fuzz::message(lane ? Type::read : Type::beat, next_tag_++, lane ? segment : wire::ByteView()));
+  }
   deliver(*connection);
 }
 

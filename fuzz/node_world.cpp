@@ -66,8 +66,9 @@ NodeWorld::NodeWorld() : arena_(shared_arena()) {
   const auto frames = ledger_->grant(*bystander_, 4, 2);
   require(frames.has_value() && frames->size() == 1, "the bystander can have frames");
   bystander_frames_ = frames->front();
-  for_each_frame(bystander_frames_,
-                 [&](std::uint32_t f) { std::memset(bytes_of(arena_, f).data(), std::to_integer<int>(kBystanderByte), kPageSize); });
+  for_each_frame(bystander_frames_, [&](std::uint32_t f) {
+    std::memset(bytes_of(arena_, f).data(), std::to_integer<int>(kBystanderByte), kPageSize);
+  });
 }
 
 NodeWorld::~NodeWorld() {
@@ -135,12 +136,15 @@ Known& NodeWorld::shared(const Known& parent, const wire::ShareReply& reply) {
   return heir;
 }
 
-void NodeWorld::granted(Known& client, const wire::Grant& request, const std::vector<Extent>& extents) {
+void NodeWorld::granted(Known& client, const wire::Grant& request, const std::vector<Extent>& extents, bool latest) {
   require(!extents.empty(), "a grant is not empty");
   for (const auto& extent : extents) {
     require(extent.end() <= kFrames, "granted frames are in the arena");
     require(std::has_single_bit(extent.count) && extent.count >= 1U << request.min_order, "no scraps are granted");
-    require(extent.first.value / kSlabFrames == (extent.end() - 1) / kSlabFrames, "an extent does not cross slabs");
+    const std::uint32_t slab = extent.first.value / kSlabFrames;
+    require(slab == (extent.end() - 1) / kSlabFrames, "an extent does not cross slabs");
+    const bool mapped = latest && arena_.exported(slab);
+    require(!mapped || mapped_by_[slab] == client.mark, "memory that others have mapped is not granted");
     for_each_frame(extent, [&](std::uint32_t f) {
       const bool bystanders = f >= bystander_frames_.first.value && f < bystander_frames_.end();
       require(!bystanders, "the bystander's frames are not granted to others");
@@ -165,16 +169,16 @@ void NodeWorld::given_back(Known& client, const std::vector<Extent>& extents) {
     require(client.holds(extent), "only held frames can be given back");
     for_each_frame(extent, [&](std::uint32_t f) { client.held.reset(f); });
   }
-  // From here on the node may put other memory in the slab's place: what the client has mapped is no longer it.
-  for (std::uint32_t slab = 0; slab < kSlabs; ++slab) {
-    if (client.mapped[slab] && !client.holds_any_of_slab(slab)) client.mapped.reset(slab);
-  }
+}
+
+void NodeWorld::mapped(Known& client, std::uint32_t slab) {
+  client.mapped.set(slab);
+  mapped_by_[slab] = client.mark;
 }
 
 void NodeWorld::ended(Known& client) {
   client.ended = true;
   client.held.reset();
-  client.mapped.reset();
 }
 
 void NodeWorld::may_write(const Known& client, std::span<const Extent> extents) {
@@ -205,7 +209,8 @@ void NodeWorld::fall_silent() {
 
 void NodeWorld::store_through_mapping(const Known& client, FrameNo frame) {
   const std::uint32_t slab = frame.value / kSlabFrames;
-  if (client.ended || frame.value >= kFrames || !client.mapped[slab] || !client.holds_any_of_slab(slab)) return;
+  if (frame.value >= kFrames || !client.mapped[slab]) return;
+  if (!arena_.exported(slab) || mapped_by_[slab] != client.mark) return;
   std::memset(bytes_of(arena_, frame.value).data(), std::to_integer<int>(client.mark), kPageSize);
   stained_.set(frame.value);
 }

@@ -10,6 +10,7 @@
 // tells whose it is.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +42,8 @@ struct Known {
   uid_t uid = 0;
   std::byte mark{};  // of its family
   FrameSet held;
-  std::bitset<kSlabs> mapped;
+  std::bitset<kSlabs> mapped;  // slabs it was given at some time: it may keep them mapped for ever
+  std::uint32_t coming = 0;    // how often it has come back
   bool ended = false;
 
   // Whether it holds all of these; false also if they are beyond the arena.
@@ -66,8 +68,10 @@ class NodeWorld {
   // --- what the node has said or done ---
   Known& begun(ClientId id, const wire::SessionKey& key, Medium medium, uid_t uid);
   Known& shared(const Known& parent, const wire::ShareReply& reply);
-  void granted(Known& client, const wire::Grant& request, const std::vector<Extent>& extents);
+  // `latest`: the node has done nothing since that would show in the arena.
+  void granted(Known& client, const wire::Grant& request, const std::vector<Extent>& extents, bool latest);
   void given_back(Known& client, const std::vector<Extent>& extents);
+  void mapped(Known& client, std::uint32_t slab);
   void ended(Known& client);
   // Bytes of a write to these frames are about to come in: where the client holds them, they may change.
   void may_write(const Known& client, std::span<const Extent> extents);
@@ -77,7 +81,8 @@ class NodeWorld {
   // --- what happens besides messages ---
   // The lease of everybody but the bystander runs out.
   void fall_silent();
-  // A client that has mapped a slab writes to it, be it to frames that it does not hold.
+  // A client that has mapped a slab writes to it: be it to frames that it does not hold, be it after its end. It does
+  // nothing once there is other memory in the slab's place.
   void store_through_mapping(const Known& client, FrameNo frame);
   void renew_some() { (void)ledger_->renew_some(1); }
 
@@ -93,7 +98,8 @@ class NodeWorld {
   Extent bystander_frames_;
   std::vector<std::unique_ptr<Known>> clients_;
   unsigned families_ = 0;
-  FrameSet stained_;  // frames that may hold somebody's bytes
+  std::array<std::byte, kSlabs> mapped_by_{};  // by slab: the mark of the family that may have it mapped
+  FrameSet stained_;                           // frames that may hold somebody's bytes
 };
 
 }  // namespace comex::fuzz

@@ -55,7 +55,7 @@ class FaultyLinkTest : public testing::TestWithParam<Over> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Over, FaultyLinkTest, testing::Values(Over::shm, Over::tcp, Over::tls),
-                         [](const auto& info) { return over_name(info.param); });
+                         testing::PrintToStringParamName());
 
 TEST_P(FaultyLinkTest, without_faults_is_a_link) {
   const auto link = with({});
@@ -75,7 +75,8 @@ TEST_P(FaultyLinkTest, delayed_completions_come_late_but_come) {
   const auto start = Clock::now();
   submit_all(*link);
   link->progress();
-  if (Clock::now() - start < kDelay) EXPECT_FALSE(transfers_.back().done());
+  const bool early = transfers_.back().done() && Clock::now() - start < kDelay;
+  EXPECT_FALSE(early);
   collect(*link);
   EXPECT_GE(Clock::now() - start, kDelay);
   for (const auto& transfer : transfers_) EXPECT_EQ(transfer.result(), Errc::ok);

@@ -40,7 +40,7 @@ class LinkError : public testing::TestWithParam<Over> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Over, LinkError, testing::Values(Over::shm, Over::tcp, Over::tls),
-                         [](const auto& info) { return over_name(info.param); });
+                         testing::PrintToStringParamName());
 
 TEST_P(LinkError, frames_of_nobody_are_denied) {
   const Segment segment{FrameNo{node_.frames() - 1}, 1, local_.data()};
@@ -139,6 +139,23 @@ TEST_P(LinkError, a_return_that_names_a_frame_twice_is_denied) {
   EXPECT_EQ(done.error().code, Errc::denied);
 }
 
+// The program has no descriptor left for the memory of a grant: the grant fails, and what was held before is as good as
+// ever.
+TEST(ShmLink, a_grant_that_cannot_be_mapped_leaves_the_rest_usable) {
+  TestNode node;
+  auto client = start_client(node, Over::shm);
+  const auto held = parse_extents(client.ask("grant 64 6"));
+  ASSERT_EQ(held.size(), 1U);
+  ASSERT_EQ(client.ask("write " + words(held[0]) + " 25"), "ok");
+  ASSERT_EQ(client.ask("no_more_files"), "ok");
+  // More than a slab: a part of it comes from the slab that is mapped already.
+  const auto refused = client.ask("grant 600 0");
+  ASSERT_TRUE(parse_extents(refused).empty()) << refused;
+  EXPECT_EQ(client.ask("read " + words(held[0]) + " 25"), "ok same");
+  EXPECT_EQ(client.ask("beat"), "ok");
+  EXPECT_EQ(node.free_frames(), node.frames() - 64) << "what could not be mapped was returned";
+}
+
 // One thread asks for what it does not hold, over and over, on the only lane; the other's transfers are not its
 // business.
 TEST_P(LinkError, refusals_to_one_thread_do_not_break_the_link_for_another) {
@@ -157,7 +174,7 @@ TEST_P(LinkError, refusals_to_one_thread_do_not_break_the_link_for_another) {
   });
   Pages page(1, 24);
   Errc result = Errc::ok;
-  const Deadline enough(Millis(1500));
+  const Deadline enough(Millis(300));
   while (result == Errc::ok && !enough.passed()) result = write(*link, mine, page);
   stop = true;
   EXPECT_EQ(result, Errc::ok) << to_string(result);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 namespace comex::bench {
 
@@ -11,7 +12,7 @@ namespace {
 constexpr std::uint32_t kGrantFrames = 16384;  // a call; several make up the set
 constexpr Millis kBeatEvery{1000};
 
-class Transfers : public Batches {
+class Transfers final : public Batches {
  public:
   Transfers(ComexLink& peer, Direction direction) : peer_(peer) {
     for (unsigned slot = 0; slot < kBatchesInFlight; ++slot) {
@@ -20,17 +21,25 @@ class Transfers : public Batches {
       transfers_[slot].segments = std::span(&segments_[slot], 1);
     }
   }
+  // After a failure, what is under way must complete: until then it belongs to the link.
+  ~Transfers() override {
+    for (unsigned slot = 0; slot < kBatchesInFlight; ++slot) static_cast<void>(finish(slot));
+  }
   Errc start(unsigned slot, std::uint32_t first, std::byte* local) override {
     segments_[slot] = Segment{peer_.frame(first), kBatchPages, local};
     peer_.link().submit(transfers_[slot]);
+    under_way_[slot] = true;
     return Errc::ok;
   }
-  Errc finish(unsigned slot) override { return peer_.link().wait(transfers_[slot]); }
+  Errc finish(unsigned slot) override {
+    return std::exchange(under_way_[slot], false) ? peer_.link().wait(transfers_[slot]) : Errc::ok;
+  }
 
  private:
   ComexLink& peer_;
   std::array<Segment, kBatchesInFlight> segments_{};
   std::array<Transfer, kBatchesInFlight> transfers_;
+  std::array<bool, kBatchesInFlight> under_way_{};
 };
 
 }  // namespace

@@ -26,7 +26,8 @@ inline constexpr std::string_view kNbdkit = "nbdkit";
 inline constexpr std::string_view kComexShm = "comex shm";
 inline constexpr std::string_view kComexTcp = "comex tcp";
 
-// One thread's way to move batches of kBatchPages, several under way at once, all in one direction.
+// One thread's way to move batches of kBatchPages, several under way at once, all in one direction. It may go while
+// batches are under way (after a failure); their memory must still be there then.
 class Batches {
  public:
   virtual ~Batches() = default;

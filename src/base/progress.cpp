@@ -37,7 +37,7 @@ Progress::Progress(std::string label, std::uint64_t total, ProgressOutput output
       total_(total),
       output_(std::move(output)),
       started_(output_.now()),
-      next_redraw_(started_.time_since_epoch().count()),
+      next_draw_((output_.terminal ? started_ : started_ + kLineEvery).time_since_epoch().count()),
       next_percent_(kPercentPerLine) {}
 
 Progress::~Progress() {
@@ -50,7 +50,8 @@ void Progress::advance(std::uint64_t bytes) {
   if (!due(now, done)) return;
   std::unique_lock lock(drawing_, std::try_to_lock);
   if (!lock || finished_ || !due(now, done)) return;
-  next_redraw_.store((now + kRedrawEvery).time_since_epoch().count(), std::memory_order_relaxed);
+  const auto pause = output_.terminal ? kRedrawEvery : kLineEvery;
+  next_draw_.store((now + pause).time_since_epoch().count(), std::memory_order_relaxed);
   next_percent_.store(percent(done) / kPercentPerLine * kPercentPerLine + kPercentPerLine, std::memory_order_relaxed);
   draw(now, done, false);
 }
@@ -70,7 +71,8 @@ unsigned Progress::percent(std::uint64_t done) const {
 }
 
 bool Progress::due(Clock::time_point now, std::uint64_t done) const {
-  if (output_.terminal) return now.time_since_epoch().count() >= next_redraw_.load(std::memory_order_relaxed);
+  if (now.time_since_epoch().count() < next_draw_.load(std::memory_order_relaxed)) return false;
+  if (output_.terminal) return true;
   // The line for 100 % is finish()'s.
   const unsigned next = next_percent_.load(std::memory_order_relaxed);
   return next < 100 && percent(done) >= next;

@@ -43,6 +43,7 @@ class Progress {
 
  private:
   static constexpr Millis kRedrawEvery{100};  // more often flickers and costs more than it tells
+  static constexpr Millis kLineEvery{500};    // a job of less than this needs one line, at its end
   static constexpr unsigned kPercentPerLine = 10;
 
   [[nodiscard]] unsigned percent(std::uint64_t done) const;
@@ -57,8 +58,8 @@ class Progress {
 
   // Relaxed throughout: these are counters and hints for display, nothing is published through them.
   std::atomic<std::uint64_t> done_{0};
-  std::atomic<Clock::rep> next_redraw_;  // terminal: not before this time
-  std::atomic<unsigned> next_percent_;   // otherwise: not before this percentage
+  std::atomic<Clock::rep> next_draw_;   // not before this time
+  std::atomic<unsigned> next_percent_;  // lines: nor before this percentage
 
   std::mutex drawing_;      // guards the two below, and that writes do not interleave
   bool line_open_ = false;  // the terminal's cursor stands behind a bar

@@ -46,8 +46,22 @@ TEST(ProgressTest, lines_aBigStepPrintsOnce) {
   progress.advance(75 * kMi);
   progress.advance(4 * kMi);
   ASSERT_EQ(screen.writes.size(), 1U);
+  screen.now += Millis(1000);
   progress.advance(2 * kMi);
   EXPECT_EQ(screen.writes.size(), 2U);
+}
+
+TEST(ProgressTest, lines_aShortJobPrintsOnlyTheLast) {
+  Screen screen;
+  Progress progress("move", 100, screen.output(false));
+  for (int i = 0; i < 100; ++i) {
+    screen.now += Millis(3);
+    progress.advance(1);
+  }
+  EXPECT_TRUE(screen.writes.empty());
+  progress.finish();
+  ASSERT_EQ(screen.writes.size(), 1U);
+  EXPECT_EQ(screen.writes[0].rfind("move: 100 %", 0), 0U);
 }
 
 TEST(ProgressTest, terminal_redrawsInPlaceAtMostTenTimesASecond) {

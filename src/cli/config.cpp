@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
@@ -255,12 +255,11 @@ Expected<void> read_table(Config& config, const std::string& file, const toml::t
 }
 
 Expected<void> read_file(Config& config, const std::string& file) {
-  errno = 0;
+  // A folder we may not look into (another user's home, after su) holds no configuration of ours.
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return {};
   std::ifstream stream(file);
-  if (!stream) {
-    if (errno == ENOENT || errno == ENOTDIR) return {};
-    return system_error(fmt::format("cannot read the configuration {}", file));
-  }
+  if (!stream) return system_error(fmt::format("cannot read the configuration {}", file));
   std::string content;
   std::array<char, 4096> piece{};
   while (stream.read(piece.data(), piece.size()) || stream.gcount() > 0) {

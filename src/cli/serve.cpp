@@ -113,8 +113,7 @@ int serve(const ServeSettings& settings) {
     if (!memory) return fail(memory.error());
     if (!config->huge_pages) memory->huge_free = 0;
     config->memory = spare_memory(*memory);
-    if (config->memory == 0)
-      return fail("this host has no memory to spare; give --memory to lend some all the same", kExitFailed);
+    if (config->memory == 0) return fail("this host has no memory to spare; give --memory SIZE to insist", kExitFailed);
   }
   if (auto made = make_system_socket_dir(config->socket); !made) return fail(made.error());
 

@@ -55,7 +55,8 @@ Expected<Reply> Channel::call(Type type, wire::ByteView body, const Deadline& de
   std::array<std::byte, Header::kBytes> raw;
   if (auto got = receive(raw, reply.fds, deadline); !got) return std::move(got).error();
   const auto header = wire::decode_header(raw);
-  if (!header || header->type != (request.type | wire::kReplyBit) || header->tag != request.tag || header->payload != 0) {
+  if (!header || header->type != (request.type | wire::kReplyBit) || header->tag != request.tag ||
+      header->payload != 0) {
     broken_ = true;
     return Error{Errc::version, fmt::format("{} does not speak comex's protocol", peer_)};
   }
@@ -101,7 +102,8 @@ Error Channel::gone(Errc code) {
   return Error{code, fmt::format("{} {}", peer_, what)};
 }
 
-Expected<Opened> open_channel(const Url& url, const LinkOptions& options, wire::Purpose purpose, const Session* joined) {
+Expected<Opened> open_channel(const Url& url, const LinkOptions& options, wire::Purpose purpose,
+                              const Session* joined) {
   const Deadline deadline(options.connect_timeout);
   auto stream = open_stream(url, options, deadline);
   if (!stream) return std::move(stream).error();
@@ -132,7 +134,8 @@ Expected<Opened> open_channel(const Url& url, const LinkOptions& options, wire::
   const auto reply = wire::decode<wire::ProofReply>(proved->body);
   if (!reply) return not_a_node(url);
   if (!wire::same(reply->mac, wire::node_proof(key, said, *reply))) {
-    return Error{Errc::denied, fmt::format("{} does not know the secret: check --secret-file on both sides", url.text())};
+    return Error{Errc::denied,
+                 fmt::format("{} does not know the secret: check --secret-file on both sides", url.text())};
   }
   opened.fds = std::move(proved->fds);
   opened.session.client = reply->client;

@@ -16,10 +16,10 @@ struct LinkOptions {
   // The shared secret's bytes (tcp, tls); empty: none, which only a node on a loopback address accepts.
   std::string secret;
   TlsClientConfig tls;
-  NodeId nid;               // this host
-  std::string name;         // shown in `comex status`; the program's name is a good one
+  NodeId nid;                     // this host
+  std::string name;               // shown in `comex status`; the program's name is a good one
   std::optional<Session> resume;  // come back to these frames instead of beginning anew
-  bool observe = false;     // only ask for status
+  bool observe = false;           // only ask for status
 
   Millis connect_timeout{3000};   // until the session stands
   Millis control_timeout{3000};   // for one control call

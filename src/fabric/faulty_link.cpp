@@ -13,7 +13,9 @@ FaultyLink::FaultyLink(std::unique_ptr<Link> inner, const FaultPlan& plan)
   node_ = inner_->node();
 }
 
-FaultyLink::~FaultyLink() { sever(Errc::disconnected); }
+FaultyLink::~FaultyLink() {
+  sever(Errc::disconnected);
+}
 
 void FaultyLink::submit(Transfer& transfer) noexcept {
   transfer.begin();

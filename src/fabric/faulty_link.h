@@ -15,11 +15,11 @@ namespace comex {
 
 struct FaultPlan {
   std::uint64_t seed = 1;
-  Nanos delay{0};                   // completions come this much later
-  bool reorder = false;             // completions come in random order
-  std::uint64_t drop_every = 0;     // every n-th transfer is lost: nothing moves, and the link times out; 0: none
-  std::uint64_t die_at = 0;         // the n-th transfer, and all outstanding, end with an error; 0: never
-  Millis transfer_timeout{2000};    // after which a lost transfer breaks the link
+  Nanos delay{0};                 // completions come this much later
+  bool reorder = false;           // completions come in random order
+  std::uint64_t drop_every = 0;   // every n-th transfer is lost: nothing moves, and the link times out; 0: none
+  std::uint64_t die_at = 0;       // the n-th transfer, and all outstanding, end with an error; 0: never
+  Millis transfer_timeout{2000};  // after which a lost transfer breaks the link
 };
 
 class FaultyLink final : public Link {

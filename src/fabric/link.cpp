@@ -62,9 +62,13 @@ Expected<Session> Link::share() {
   return Session{reply->heir, wire::heir_key(session().key, *reply), session().boot_id};
 }
 
-Expected<wire::NodeLoad> Link::beat() { return decoded<wire::NodeLoad>(call(wire::Type::beat, {})); }
+Expected<wire::NodeLoad> Link::beat() {
+  return decoded<wire::NodeLoad>(call(wire::Type::beat, {}));
+}
 
-Expected<wire::StatusReply> Link::status() { return decoded<wire::StatusReply>(call(wire::Type::status, {})); }
+Expected<wire::StatusReply> Link::status() {
+  return decoded<wire::StatusReply>(call(wire::Type::status, {}));
+}
 
 void Link::bye() {
   (void)call(wire::Type::bye, {});

@@ -7,36 +7,12 @@
 #include <cstring>
 
 namespace comex {
-namespace {
-
-// Calls f(slab, frames of it) for each slab that the extent lies in.
-template <typename F>
-void for_each_slab(const Extent& extent, unsigned slab_order, F&& f) {
-  std::uint64_t at = extent.first.value;
-  while (at < extent.end()) {
-    const auto slab = static_cast<std::uint32_t>(at >> slab_order);
-    const std::uint64_t stop = std::min(extent.end(), (std::uint64_t{slab} + 1) << slab_order);
-    f(slab, static_cast<std::uint32_t>(stop - at));
-    at = stop;
-  }
-}
-
-}  // namespace
-
-ShmLink::ShmLink(Opened opened, Millis control_timeout)
-    : channel_(std::move(opened.channel)), control_timeout_(control_timeout) {
-  session_ = opened.session;
-  node_ = opened.node;
-}
 
 Expected<std::unique_ptr<Link>> ShmLink::open(const Url& url, const LinkOptions& options) {
-  const auto purpose = options.observe  ? wire::Purpose::observe
-                       : options.resume ? wire::Purpose::resume
-                                        : wire::Purpose::begin;
-  auto opened = open_channel(url, options, purpose, options.resume ? &*options.resume : nullptr);
+  auto opened = open_control(url, options);
   if (!opened) return std::move(opened).error();
   auto fds = std::move(opened->fds);
-  std::unique_ptr<ShmLink> link(new ShmLink(*std::move(opened), options.control_timeout));
+  std::unique_ptr<ShmLink> link(new ShmLink(*std::move(opened), options));
   if (!options.observe) {
     if (fds.size() != 1) return Error{Errc::version, fmt::format("{} sent no fence page", url.text())};
     if (auto done = link->set_up_window(std::move(fds[0])); !done) return std::move(done).error();
@@ -108,16 +84,7 @@ Errc ShmLink::broken() const noexcept {
 void ShmLink::sever(Errc why) noexcept {
   Errc none = Errc::ok;
   severed_.compare_exchange_strong(none, why);
-  channel_->shut();
-}
-
-Expected<std::vector<std::byte>> ShmLink::call(wire::Type type, std::span<const std::byte> body) {
-  if (const Errc why = broken(); why != Errc::ok) return Error{why, std::string(to_string(why))};
-  auto reply = channel_->call(type, body, Deadline(control_timeout_));
-  if (reply) return std::move(reply->body);
-  const Errc code = reply.error().code;
-  if (code == Errc::timeout || code == Errc::disconnected || code == Errc::fenced) sever(code);
-  return std::move(reply).error();
+  shut_channel();
 }
 
 Expected<void> ShmLink::reach(std::span<const Extent> extents) {
@@ -125,8 +92,9 @@ Expected<void> ShmLink::reach(std::span<const Extent> extents) {
   std::vector<std::uint32_t> missing;
   for (const auto& extent : extents) {
     if (extent.count == 0 || extent.end() > node_.frames) return Error{Errc::invalid, "frames beyond the node's arena"};
-    for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t) {
+    for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t, std::uint32_t) {
       if (held_[slab] == 0) missing.push_back(slab);
+      return true;
     });
   }
   std::sort(missing.begin(), missing.end());
@@ -136,22 +104,25 @@ Expected<void> ShmLink::reach(std::span<const Extent> extents) {
     if (auto done = map_slabs(std::span(missing).subspan(at, count)); !done) return done;
   }
   for (const auto& extent : extents) {
-    for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t frames) { held_[slab] += frames; });
+    for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t, std::uint32_t frames) {
+      held_[slab] += frames;
+      return true;
+    });
   }
   return {};
 }
 
 Expected<void> ShmLink::map_slabs(std::span<const std::uint32_t> slabs) {
   const wire::Map request{{slabs.begin(), slabs.end()}};
-  auto reply = channel_->call(wire::Type::map, wire::encode(request), Deadline(control_timeout_));
+  auto reply = exchange(wire::Type::map, wire::encode(request));
   if (!reply) return std::move(reply).error();
   if (reply->fds.size() != slabs.size()) return Error{Errc::version, "the node sent too few slabs"};
   const std::size_t slab_bytes = kPageSize << node_.slab_order;
   for (std::size_t i = 0; i < slabs.size(); ++i) {
     // Populated here, in the background, so that the first copy into a frame takes no page fault.
     void* const at = window_ + slabs[i] * slab_bytes;
-    void* const got = mmap(at, slab_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
-                           reply->fds[i].get(), 0);
+    void* const got =
+        mmap(at, slab_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, reply->fds[i].get(), 0);
     if (got == MAP_FAILED) return system_error("cannot map a slab of the node");
     mapped_[slabs[i]].store(true, std::memory_order_release);
   }
@@ -163,11 +134,12 @@ void ShmLink::forget(std::span<const Extent> extents) noexcept {
   const std::size_t slab_bytes = kPageSize << node_.slab_order;
   for (const auto& extent : extents) {
     if (extent.end() > node_.frames) continue;
-    for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t frames) {
+    for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t, std::uint32_t frames) {
       held_[slab] -= std::min(frames, held_[slab]);
-      if (held_[slab] > 0 || !mapped_[slab].exchange(false)) return;
+      if (held_[slab] > 0 || !mapped_[slab].exchange(false)) return true;
       mmap(window_ + slab * slab_bytes, slab_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
            -1, 0);
+      return true;
     });
   }
 }

@@ -17,12 +17,11 @@
 #include <mutex>
 #include <vector>
 
-#include "fabric/channel.h"
-#include "fabric/link.h"
+#include "fabric/channel_link.h"
 
 namespace comex {
 
-class ShmLink final : public Link {
+class ShmLink final : public ChannelLink {
  public:
   static Expected<std::unique_ptr<Link>> open(const Url& url, const LinkOptions& options);
   ~ShmLink() override;
@@ -34,17 +33,14 @@ class ShmLink final : public Link {
   void sever(Errc why) noexcept override;
   Expected<void> reach(std::span<const Extent> extents) override;
   void forget(std::span<const Extent> extents) noexcept override;
-  Expected<std::vector<std::byte>> call(wire::Type type, std::span<const std::byte> body) override;
 
  private:
-  ShmLink(Opened opened, Millis control_timeout);
+  using ChannelLink::ChannelLink;
   Expected<void> set_up_window(Fd fence);
   Expected<void> map_slabs(std::span<const std::uint32_t> slabs);
   [[nodiscard]] bool mapped(FrameNo first, std::uint32_t count) const noexcept;
   Errc copy(const Transfer& transfer) noexcept;
 
-  std::unique_ptr<Channel> channel_;
-  Millis control_timeout_;
   std::atomic<Errc> severed_{Errc::ok};
   std::byte* window_ = nullptr;
   std::size_t window_bytes_ = 0;

@@ -103,7 +103,8 @@ Expected<Fd> connect_unix(const std::string& path) {
   if (!fd) return system_error("cannot make a socket");
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0) return fd;
   if (errno == EACCES) {
-    return Error{Errc::denied, fmt::format("no permission to use {}: ask its owner for `comex serve --socket-mode`", path)};
+    return Error{Errc::denied,
+                 fmt::format("no permission to use {}: ask its owner for `comex serve --socket-mode`", path)};
   }
   return Error{Errc::disconnected,
                fmt::format("cannot reach {}: {}; is `comex serve` running there?", path, std::strerror(errno))};
@@ -159,7 +160,7 @@ Expected<Fd> listen_unix(const std::string& path, mode_t mode) {
   if (connect_unix(path)) {
     return Error{Errc::busy, fmt::format("another node is serving on {}; stop it or choose another --socket", path)};
   }
-  struct stat there{};
+  struct stat there {};
   if (::lstat(path.c_str(), &there) == 0) {
     if (!S_ISSOCK(there.st_mode)) {
       return Error{Errc::invalid, fmt::format("{} exists and is not a socket; choose another --socket", path)};

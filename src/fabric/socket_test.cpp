@@ -40,7 +40,7 @@ TEST_F(SocketTest, unix_socket_replaces_a_dead_one_but_not_a_living_one_or_a_fil
 TEST_F(SocketTest, unix_socket_has_its_permissions) {
   const auto listener = listen_unix(path(), 0660);
   ASSERT_TRUE(listener);
-  struct stat there{};
+  struct stat there {};
   ASSERT_EQ(stat(path().c_str(), &there), 0);
   EXPECT_EQ(there.st_mode & 0777, 0660U);
 }

@@ -44,7 +44,9 @@ IoResult SocketStream::write(std::span<const iovec> from) noexcept {
   return result_of(sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
-void SocketStream::shut() noexcept { ::shutdown(socket_.get(), SHUT_RDWR); }
+void SocketStream::shut() noexcept {
+  ::shutdown(socket_.get(), SHUT_RDWR);
+}
 
 IoResult SocketStream::read_with(std::span<const iovec> into, std::vector<Fd>& fds) noexcept {
   alignas(cmsghdr) std::array<char, kFdSpace> control;

@@ -20,7 +20,9 @@ struct Pair {
   std::unique_ptr<SocketStream> a, b;
 };
 
-iovec buffer(std::string& text) { return {text.data(), text.size()}; }
+iovec buffer(std::string& text) {
+  return {text.data(), text.size()};
+}
 
 TEST(Stream, moves_scattered_bytes_and_never_blocks) {
   Pair pair;

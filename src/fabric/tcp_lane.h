@@ -82,27 +82,27 @@ class TcpLane {
   std::atomic<Errc>& broken_;
   SpinPolicy spin_;
   std::atomic<std::uint32_t> outstanding_{0};
-  std::atomic<std::uint32_t> event_{0};      // futex: something completed, or the leader left
+  std::atomic<std::uint32_t> event_{0};  // futex: something completed, or the leader left
   std::atomic<std::uint32_t> followers_{0};
 
   std::mutex flight_mutex_;
-  TransferQueue flight_;                     // guarded by flight_mutex_
+  TransferQueue flight_;  // guarded by flight_mutex_
 
-  std::mutex send_mutex_;                    // guards from here ...
+  std::mutex send_mutex_;  // guards from here ...
   TransferQueue queue_;
   std::uint32_t next_tag_ = 0;
   std::array<std::array<std::byte, kRequestBytes>, kBatch> requests_;
-  std::array<iovec, kBatch * (1 + wire::kMaxSegments)> iov_;
+  std::array<iovec, kBatch*(1 + wire::kMaxSegments)> iov_;
   std::size_t iov_begin_ = 0;
   std::size_t iov_end_ = 0;
-  std::uint64_t batched_bytes_ = 0;          // of all requests ever put into a batch ... to here
+  std::uint64_t batched_bytes_ = 0;           // of all requests ever put into a batch ... to here
   std::atomic<std::uint64_t> sent_bytes_{0};  // written under send_mutex_; see really_sent()
   std::atomic<bool> unsent_{false};           // written under send_mutex_; elsewhere a hint
 
-  std::mutex receive_mutex_;                 // guards from here ...
+  std::mutex receive_mutex_;  // guards from here ...
   wire::Header reply_;
-  std::size_t reply_bytes_ = 0;              // how much of reply_ has come
-  std::size_t page_bytes_ = 0;               // how much of its payload has come
+  std::size_t reply_bytes_ = 0;                      // how much of reply_ has come
+  std::size_t page_bytes_ = 0;                       // how much of its payload has come
   std::array<iovec, 1 + wire::kMaxSegments> pages_;  // ... to here
 };
 

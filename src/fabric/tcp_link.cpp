@@ -17,18 +17,10 @@ unsigned thread_number() noexcept {
 }  // namespace
 
 TcpLink::TcpLink(Opened opened, const LinkOptions& options)
-    : channel_(std::move(opened.channel)),
-      control_timeout_(options.control_timeout),
-      transfer_timeout_(options.transfer_timeout) {
-  session_ = opened.session;
-  node_ = opened.node;
-}
+    : ChannelLink(std::move(opened), options), transfer_timeout_(options.transfer_timeout) {}
 
 Expected<std::unique_ptr<Link>> TcpLink::open(const Url& url, const LinkOptions& options) {
-  const auto purpose = options.observe  ? wire::Purpose::observe
-                       : options.resume ? wire::Purpose::resume
-                                        : wire::Purpose::begin;
-  auto opened = open_channel(url, options, purpose, options.resume ? &*options.resume : nullptr);
+  auto opened = open_control(url, options);
   if (!opened) return std::move(opened).error();
   std::unique_ptr<TcpLink> link(new TcpLink(*std::move(opened), options));
   if (options.observe) return std::unique_ptr<Link>(std::move(link));
@@ -41,7 +33,9 @@ Expected<std::unique_ptr<Link>> TcpLink::open(const Url& url, const LinkOptions&
   return std::unique_ptr<Link>(std::move(link));
 }
 
-TcpLink::~TcpLink() { sever(Errc::disconnected); }
+TcpLink::~TcpLink() {
+  sever(Errc::disconnected);
+}
 
 // An urgent transfer takes a lane that is idle, if there is one; bulk stays on its thread's lane and out of the way.
 TcpLane& TcpLink::pick_lane(Priority priority, std::uint32_t& index) noexcept {
@@ -88,18 +82,9 @@ Errc TcpLink::wait(Transfer& transfer) noexcept {
 void TcpLink::sever(Errc why) noexcept {
   Errc none = Errc::ok;
   broken_.compare_exchange_strong(none, why);
-  channel_->shut();
+  shut_channel();
   for (const auto& lane : lanes_) lane->shut();
   for (const auto& lane : lanes_) lane->fail_all(broken());
-}
-
-Expected<std::vector<std::byte>> TcpLink::call(wire::Type type, std::span<const std::byte> body) {
-  if (const Errc why = broken(); why != Errc::ok) return Error{why, std::string(to_string(why))};
-  auto reply = channel_->call(type, body, Deadline(control_timeout_));
-  if (reply) return std::move(reply->body);
-  const Errc code = reply.error().code;
-  if (code == Errc::timeout || code == Errc::disconnected || code == Errc::fenced) sever(code);
-  return std::move(reply).error();
 }
 
 }  // namespace comex

@@ -6,13 +6,12 @@
 #include <memory>
 #include <vector>
 
-#include "fabric/channel.h"
-#include "fabric/link.h"
+#include "fabric/channel_link.h"
 #include "fabric/tcp_lane.h"
 
 namespace comex {
 
-class TcpLink final : public Link {
+class TcpLink final : public ChannelLink {
  public:
   static Expected<std::unique_ptr<Link>> open(const Url& url, const LinkOptions& options);
   ~TcpLink() override;
@@ -25,14 +24,11 @@ class TcpLink final : public Link {
   // Over TCP the node checks each request: there is nothing to prepare.
   Expected<void> reach(std::span<const Extent>) override { return {}; }
   void forget(std::span<const Extent>) noexcept override {}
-  Expected<std::vector<std::byte>> call(wire::Type type, std::span<const std::byte> body) override;
 
  private:
   TcpLink(Opened opened, const LinkOptions& options);
   TcpLane& pick_lane(Priority priority, std::uint32_t& index) noexcept;
 
-  std::unique_ptr<Channel> channel_;
-  Millis control_timeout_;
   Millis transfer_timeout_;
   std::atomic<Errc> broken_{Errc::ok};
   std::vector<std::unique_ptr<TcpLane>> lanes_;

@@ -14,7 +14,7 @@ struct TlsClientConfig {
 struct TlsServerConfig {
   std::string certificate;  // set: the TCP listener speaks TLS
   std::string key;
-  std::string client_ca;    // set: clients must present a certificate signed by this
+  std::string client_ca;  // set: clients must present a certificate signed by this
 };
 
 }  // namespace comex

@@ -2,12 +2,13 @@
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/x509v3.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include <openssl/x509v3.h>
 
 namespace comex {
 namespace {
@@ -20,7 +21,9 @@ std::string openssl_says() {
   return reason != nullptr ? reason : "error " + std::to_string(code);
 }
 
-Error tls_error(const std::string& what) { return Error{Errc::invalid, what + ": " + openssl_says()}; }
+Error tls_error(const std::string& what) {
+  return Error{Errc::invalid, what + ": " + openssl_says()};
+}
 
 // OpenSSL's own socket BIO raises SIGPIPE, which is not ours to ignore in somebody's program.
 int bio_write(BIO* bio, const char* data, int size) {
@@ -39,7 +42,9 @@ int bio_read(BIO* bio, char* data, int size) {
   return static_cast<int>(got);
 }
 
-long bio_control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+long bio_control(BIO*, int command, long, void*) {
+  return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
 
 BIO_METHOD* quiet_socket_method() {
   static BIO_METHOD* const method = [] {
@@ -191,7 +196,9 @@ IoResult TlsStream::failed(int outcome) noexcept {
   return {0, why == SSL_ERROR_SSL ? Errc::denied : Errc::disconnected};
 }
 
-void TlsStream::shut() noexcept { ::shutdown(socket_.get(), SHUT_RDWR); }
+void TlsStream::shut() noexcept {
+  ::shutdown(socket_.get(), SHUT_RDWR);
+}
 
 std::string TlsStream::complaint() const {
   const std::lock_guard lock(mutex_);

@@ -9,7 +9,8 @@ namespace {
 
 Error not_a_url(std::string_view text, std::string_view why) {
   return Error{Errc::invalid, fmt::format("'{}' is not a pool URL: {}; use tcp://HOST:7171, tls://HOST:7171 or "
-                                          "unix:///PATH", text, why)};
+                                          "unix:///PATH",
+                                          text, why)};
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ namespace comex {
 struct Url {
   enum class Scheme : std::uint8_t { tcp, tls, unix_socket };
   Scheme scheme = Scheme::tcp;
-  std::string host;         // tcp, tls: a name or address; IPv6 without brackets
-  std::uint16_t port = 0;   // tcp, tls
-  std::string path;         // unix
+  std::string host;        // tcp, tls: a name or address; IPv6 without brackets
+  std::uint16_t port = 0;  // tcp, tls
+  std::string path;        // unix
 
   [[nodiscard]] std::string text() const;
   friend bool operator==(const Url&, const Url&) = default;

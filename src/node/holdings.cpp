@@ -20,20 +20,6 @@ bool for_each_word(std::uint32_t first, std::uint32_t count, F&& f) {
   return true;
 }
 
-// Calls f(slab, first frame within it, count) for each slab the extent lies in; stops when f returns false.
-template <typename F>
-bool for_each_slab(const Extent& extent, unsigned slab_order, F&& f) {
-  std::uint64_t at = extent.first.value;
-  while (at < extent.end()) {
-    const auto slab = static_cast<std::uint32_t>(at >> slab_order);
-    const std::uint64_t begin = std::uint64_t{slab} << slab_order;
-    const std::uint64_t stop = std::min(extent.end(), begin + (std::uint64_t{1} << slab_order));
-    if (!f(slab, static_cast<std::uint32_t>(at - begin), static_cast<std::uint32_t>(stop - at))) return false;
-    at = stop;
-  }
-  return true;
-}
-
 }  // namespace
 
 void Holdings::add(const Extent& extent) {

@@ -45,7 +45,8 @@ TEST(Holdings, agrees_with_a_set_of_frames) {
   Holdings held(9);
   std::set<std::uint32_t> model;
   for (int i = 0; i < 20000; ++i) {
-    const Extent e{FrameNo{static_cast<std::uint32_t>(random() % 2048)}, static_cast<std::uint32_t>(1 + random() % 200)};
+    const Extent e{FrameNo{static_cast<std::uint32_t>(random() % 2048)},
+                   static_cast<std::uint32_t>(1 + random() % 200)};
     std::uint32_t there = 0;
     for (auto f = e.first.value; f < e.end(); ++f) there += model.contains(f) ? 1 : 0;
     ASSERT_EQ(held.holds(e), there == e.count);

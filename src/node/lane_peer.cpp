@@ -14,7 +14,9 @@ LanePeer::LanePeer(std::unique_ptr<Stream> stream, NodeContext& node, std::share
   client_->lanes.fetch_add(1);
 }
 
-LanePeer::~LanePeer() { client_->lanes.fetch_sub(1); }
+LanePeer::~LanePeer() {
+  client_->lanes.fetch_sub(1);
+}
 
 Peer::Want LanePeer::step() noexcept {
   for (int i = 0; i < kRequestsPerStep; ++i) {

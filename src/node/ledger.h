@@ -65,8 +65,8 @@ class Ledger {
   Expected<void> give_back(Client& client, const std::vector<Extent>& extents);
   // An heir that holds what `client` holds. It must be claimed (by a resumed session) within the lease.
   Expected<wire::ShareReply> share(Client& client);
-  // Descriptors of slabs of which the client holds frames. Duplicates: while one waits to be sent, the arena may replace
-  // the slab and close its own, and the number may come to mean another slab.
+  // Descriptors of slabs of which the client holds frames. Duplicates: while one waits to be sent, the arena may
+  // replace the slab and close its own, and the number may come to mean another slab.
   Expected<std::vector<Fd>> slab_descriptors(Client& client, const std::vector<std::uint32_t>& slabs);
 
   // Replaces the memory of up to `most` withheld slabs. True if there are more, and it is worth going on.
@@ -93,7 +93,7 @@ class Ledger {
   Arena& arena_;
   const LedgerConfig config_;
 
-  mutable std::mutex mutex_;               // guards all below
+  mutable std::mutex mutex_;  // guards all below
   Buddy buddy_;
   std::vector<std::uint16_t> references_;  // by frame
   std::vector<bool> dirty_;                // by frame: may hold somebody's bytes
@@ -101,7 +101,7 @@ class Ledger {
   std::deque<std::uint32_t> withheld_;     // slabs whose memory must be replaced
   Clients clients_;
   std::uint64_t last_id_ = 0;
-  double service_ns_ = 0;                  // mean time of a grant, slowly moving
+  double service_ns_ = 0;  // mean time of a grant, slowly moving
 };
 
 }  // namespace comex

@@ -88,7 +88,7 @@ TEST_F(LedgerTest, give_back_of_what_is_not_held_changes_nothing) {
 
 TEST_F(LedgerTest, nobody_sees_what_another_client_left) {
   for (const auto& [first, second] : {std::pair{Medium::tcp, Medium::tcp}, std::pair{Medium::tcp, Medium::shm},
-                                     std::pair{Medium::shm, Medium::tcp}, std::pair{Medium::shm, Medium::shm}}) {
+                                      std::pair{Medium::shm, Medium::tcp}, std::pair{Medium::shm, Medium::shm}}) {
     const auto before = admit(first);
     const auto extents = grant(*before, kSlabs * kSlabFrames);
     fill(extents, 0x5a);

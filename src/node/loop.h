@@ -64,7 +64,7 @@ class Loop {
   std::unordered_map<int, Entry> peers_;  // by descriptor; the loop's thread only
   std::atomic<std::size_t> peer_count_{0};
   Clock::time_point next_tick_ = Clock::now();
-  bool hurry_ = false;                    // the tick has more to do
+  bool hurry_ = false;  // the tick has more to do
 
   std::mutex inbox_mutex_;
   std::vector<std::unique_ptr<Peer>> inbox_;  // guarded by inbox_mutex_

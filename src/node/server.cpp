@@ -1,8 +1,8 @@
 #include "node/server.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <netdb.h>
+#include <spdlog/spdlog.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -114,7 +114,8 @@ Expected<void> Server::Impl::open_listeners() {
     tcp_ = *std::move(listener);
     if (!tcp_.loopback && config_.secret.empty() && config_.tls.client_ca.empty()) {
       return Error{Errc::invalid, fmt::format("listening on {} needs --secret-file (or --tls-client-ca), or anybody "
-                                              "could use this memory; or listen on 127.0.0.1", config_.listen)};
+                                              "could use this memory; or listen on 127.0.0.1",
+                                              config_.listen)};
     }
     if (!config_.tls.certificate.empty()) {
       auto context = make_server_context(config_.tls);
@@ -143,7 +144,8 @@ Expected<void> Server::Impl::start_loops() {
     lanes_.push_back(*std::move(lane));
   }
   Loop::Hooks hooks;
-  if (tcp_.socket) hooks.watched.emplace_back(tcp_.socket.get(), [this](Loop& l) { accept_all(l, tcp_.socket.get(), false); });
+  if (tcp_.socket)
+    hooks.watched.emplace_back(tcp_.socket.get(), [this](Loop& l) { accept_all(l, tcp_.socket.get(), false); });
   if (unix_) hooks.watched.emplace_back(unix_.get(), [this](Loop& l) { accept_all(l, unix_.get(), true); });
   hooks.hand_over = [this](std::unique_ptr<Peer> peer) { place_lane(std::move(peer)); };
   hooks.tick = [this] { return keep_house(); };
@@ -180,7 +182,7 @@ void Server::Impl::accept_all(Loop& control, int listener, bool local) {
     auto stream = wrap(std::move(socket), local);
     if (!stream) continue;
     control.adopt(std::make_unique<ControlPeer>(*std::move(stream), *context_, std::move(arrival),
-                                                  Patience{config_.handshake_timeout, config_.stall_timeout}));
+                                                Patience{config_.handshake_timeout, config_.stall_timeout}));
   }
 }
 
@@ -235,6 +237,8 @@ std::optional<Url> Server::unix_url() const {
   return url;
 }
 
-wire::StatusReply Server::status() const { return impl_->context_->status(); }
+wire::StatusReply Server::status() const {
+  return impl_->context_->status();
+}
 
 }  // namespace comex

@@ -23,22 +23,22 @@
 namespace comex {
 
 struct ServerConfig {
-  std::uint64_t memory = 0;            // bytes to lend; a multiple of the slab size is taken, rounded down
-  bool lock = true;                    // mlock the arena
-  bool huge_pages = true;              // use huge pages where the host has free ones
-  std::string listen;                  // "host:port" for TCP; port 0 picks one; empty: no TCP
-  std::string socket;                  // path of the Unix socket; empty: none
-  unsigned socket_mode = 0600;         // its permissions: who may use shared memory
-  std::string secret;                  // bytes; empty: none (loopback addresses only)
+  std::uint64_t memory = 0;     // bytes to lend; a multiple of the slab size is taken, rounded down
+  bool lock = true;             // mlock the arena
+  bool huge_pages = true;       // use huge pages where the host has free ones
+  std::string listen;           // "host:port" for TCP; port 0 picks one; empty: no TCP
+  std::string socket;           // path of the Unix socket; empty: none
+  unsigned socket_mode = 0600;  // its permissions: who may use shared memory
+  std::string secret;           // bytes; empty: none (loopback addresses only)
   TlsServerConfig tls;
   NodeId nid;
-  Millis lease{10'000};                // a client silent for longer loses its frames
-  Millis handshake_timeout{5'000};     // from accept to proved
-  Millis stall_timeout{10'000};        // a message begun must be complete within this
-  unsigned lane_threads = 0;           // 0: one per core, at most 4
+  Millis lease{10'000};             // a client silent for longer loses its frames
+  Millis handshake_timeout{5'000};  // from accept to proved
+  Millis stall_timeout{10'000};     // a message begun must be complete within this
+  unsigned lane_threads = 0;        // 0: one per core, at most 4
   unsigned max_connections = 4096;
   unsigned max_clients = 1024;
-  Nanos max_spin{100'000};             // the longest a lane loop spins before it sleeps; 0: never
+  Nanos max_spin{100'000};  // the longest a lane loop spins before it sleeps; 0: never
 };
 
 class Server {

@@ -29,6 +29,9 @@ inline constexpr std::size_t kBatchBytes = kBatchPages * kPageSize;
 inline constexpr std::size_t kTargets = 1;
 static_assert(kBatchPages <= wire::kMaxTransferPages && kBatchPages <= wire::kMaxSegments);
 
+// Names a page: the pager's page number.
+using Tag = std::uint64_t;
+
 // One bit per slot.
 using Slots = std::uint64_t;
 
@@ -73,6 +76,33 @@ struct Target {
  private:
   // Whether the slot's page goes on where the segment, which ends with the slot before it, leaves off.
   [[nodiscard]] bool continues(const Segment& segment, const std::byte* memory, std::uint32_t slot) const;
+};
+
+// See the drawing in staging.h.
+enum class BatchState : std::uint8_t {
+  free,
+  filling,   // the current one
+  closing,   // complete but for the last commits
+  busy,      // in the hands of one thread
+  writing,   // submitted; any thread may look whether it is done
+  waiting,   // for frames
+  draining,  // landed, but pinned
+};
+
+struct Batch {
+  // Guarded by staging's mutex.
+  BatchState state = BatchState::free;
+  std::uint64_t age = 0;  // the smaller, the older
+  std::uint32_t count = 0;
+  std::uint32_t capacity = 0;
+  Slots uncommitted = 0;
+  Slots live = 0;  // committed, not cancelled, not landing
+  std::array<Tag, kBatchPages> tags;
+  // Raised under the mutex, lowered without.
+  std::atomic<std::uint32_t> pins{0};
+  // Of the thread that has the batch while it is busy, and of nobody in other states.
+  std::array<Run, kTargets> runs;  // what was taken at opening
+  std::array<Target, kTargets> targets;
 };
 
 }  // namespace comex

@@ -4,6 +4,7 @@
 // Thread safety: everything from any thread. A FakeNode must outlive its links.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -187,8 +188,15 @@ class FakeLink final : public Link {
     const std::lock_guard lock(fake_.mutex_);
     sever_locked(why);
   }
+  // As over shared memory: a slab is reached only by who holds frames of it.
   Expected<void> reach(std::span<const Extent> extents) override {
     const std::lock_guard lock(fake_.mutex_);
+    for (const Extent& extent : extents) {
+      const std::uint32_t first = extent.first.value >> FakeNode::kSlabOrder << FakeNode::kSlabOrder;
+      const std::uint32_t end = std::min(fake_.frames_, first + (1U << FakeNode::kSlabOrder));
+      const auto held = std::count(fake_.owner_.begin() + first, fake_.owner_.begin() + end, session_.client.value);
+      if (held < extent.count) return Error{Errc::denied, "not yours"};
+    }
     fake_.reached_.assign(extents.begin(), extents.end());
     return {};
   }

@@ -122,6 +122,11 @@ void Keeper::reconnect() {
   hooks_.changed();
 }
 
+Nanos Keeper::beat_interval() const {
+  // A node without a lease does not need to hear from us; we want to hear from it now and then.
+  return lease_ > Nanos::zero() ? std::max(lease_ / 3, Nanos(Millis(1))) : Nanos(std::chrono::seconds(3));
+}
+
 void Keeper::try_later() {
   Nanos wait = backoff_.next();
   // While there are frames to save, no pause is so long that the lease slips away in it.
@@ -157,15 +162,17 @@ bool Keeper::attach(std::unique_ptr<Link> link) {
   return true;
 }
 
-// What a resumed session has to be told before it is used. False if the link broke over it.
+// What a resumed session has to settle before it is used. False if the link broke over it.
 bool Keeper::pick_up_session(Link& link) {
+  if (!sending_.empty()) {
+    // Denied as a whole means that it had arrived before the link broke.
+    auto sent = link.give_back(sending_);
+    if (!sent && sent.error().code != Errc::denied) return not_picked_up(sent.error());
+    for (const Extent& extent : sending_) slabs_.returned(extent);
+    sending_.clear();
+  }
+  // After that: only now is it certain which slabs are still ours.
   if (auto reached = link.reach(slabs_.to_reach()); !reached) return not_picked_up(reached.error());
-  if (sending_.empty()) return true;
-  // Denied as a whole means that it had arrived before the link broke.
-  auto sent = link.give_back(sending_);
-  if (!sent && sent.error().code != Errc::denied) return not_picked_up(sent.error());
-  for (const Extent& extent : sending_) slabs_.returned(extent);
-  sending_.clear();
   return true;
 }
 

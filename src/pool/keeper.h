@@ -12,8 +12,8 @@
 //    have been granted anew; if it did arrive the first time the node refuses the second as a whole, which is ignored.
 //  - a grant: frames that the node gave and we never heard of stay ours without our knowing, until the session ends.
 // Potential weakness: a request that still lies in an old connection's buffer when the resumed session has moved on
-// could return or overwrite frames that were granted again since. The answer is the node's: it drops the client's older
-// connections, with whatever is unread in them, before it confirms a resumption.
+// could return or overwrite frames that were granted again since. The answer is the node's: once it has confirmed a
+// resumption, nothing in older connections has an effect. See "Coming back" in docs/design-notes.md.
 //
 // Losing a session. The node says "fenced" (it restarted, or its lease ran out on us), or it has not been heard for
 // longer than the lease, after which it will say so. Then: close the link, drop what was at hand, give the member a new
@@ -81,6 +81,7 @@ class Keeper {
   bool not_picked_up(const Error& error);
   [[nodiscard]] Time lease_end() const { return heard_at_ + lease_; }
   void try_later();
+  [[nodiscard]] Nanos beat_interval() const;
 
   // --- with a link; those that return bool say whether it still stands ---
   void tend();

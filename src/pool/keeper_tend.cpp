@@ -11,7 +11,8 @@ namespace comex {
 void Keeper::tend() {
   const Errc broken = member_.gate_.link()->broken();
   if (broken != Errc::ok) {
-    failed(Error{broken, std::string(to_string(broken))});
+    failed(Error{broken, broken == Errc::fenced ? "it stopped, or had not heard from us for longer than its lease"
+                                                : std::string(to_string(broken))});
     return;
   }
   const bool suspect = member_.suspect_.load(std::memory_order_relaxed);
@@ -27,7 +28,7 @@ bool Keeper::beat() {
   if (!load) return failed(load.error());
   const Nanos took = Clock::now() - start;
   heard(took);
-  beat_at_ = Clock::now() + std::max(lease_ / 3, Nanos(Millis(1)));
+  beat_at_ = Clock::now() + beat_interval();
   member_.suspect_.store(false, std::memory_order_relaxed);
   member_.meter_.decay(Clock::now() - decayed_at_, member_.config_.refill.peak_half_life);
   decayed_at_ = Clock::now();
@@ -48,7 +49,7 @@ void Keeper::judge_speed(Nanos took) {
   const bool slow = took > member_.config_.slow_beat;
   const MemberState state = member_.state();
   if (slow) {
-    beat_at_ = Clock::now() + std::min(backoff_.next(), std::max(lease_ / 3, Nanos(Millis(1))));
+    beat_at_ = Clock::now() + std::min(backoff_.next(), beat_interval());
     if (state != MemberState::up) return;
     const std::string what = fmt::format("slow: a beat took {} ms", std::chrono::ceil<Millis>(took).count());
     remember(what);
@@ -92,7 +93,8 @@ bool Keeper::wants_frames() const {
 }
 
 bool Keeper::refill() {
-  const std::uint32_t ask = frames_to_ask(member_.threshold_.load(std::memory_order_relaxed), member_.at_hand());
+  const std::uint32_t threshold = member_.threshold_.load(std::memory_order_relaxed);
+  const std::uint32_t ask = frames_to_ask(threshold, member_.at_hand(), member_.config_.refill);
   const bool scraps = member_.role() == Role::scraps && member_.refusing();
   const auto start = Clock::now();
   auto reply = member_.gate_.link()->grant(ask, scraps ? 0 : kUsualMinOrder);

@@ -140,6 +140,21 @@ TEST(Keeper, returnLostOnTheWay_isSentAgain) {
   EXPECT_TRUE(kept.losses().empty());
 }
 
+// The slab is no longer ours when the session resumes, and must not be asked for.
+TEST(Keeper, returnOfAWholeSlabLostOnTheWay_doesNotHinderResuming) {
+  FakeNode node(8192, Millis(60'000));
+  KeptMember kept(node);
+  kept.start();
+  ASSERT_TRUE(eventually([&] { return kept->at_hand() == 2048; }));
+  std::vector<comex::Run> slab;
+  for (int i = 0; i < 8; ++i) slab.push_back(kept.take(64).value());
+  node.lose_next_reply(wire::Type::give_back);
+  for (const auto& run : slab) kept->give_back(run);
+  EXPECT_TRUE(eventually([&] { return node.calls(wire::Type::give_back) >= 2 && kept->state() == MemberState::up; }));
+  EXPECT_TRUE(eventually([&] { return node.held() == kept->at_hand(); }));
+  EXPECT_EQ(node.begun(), 1);
+}
+
 TEST(Keeper, fenced_reportsTheLossOnceAndBeginsAnew) {
   FakeNode node(8192, Millis(60));
   KeptMember kept(node);

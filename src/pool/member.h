@@ -67,6 +67,8 @@ enum class Role : std::uint8_t {
 };
 std::string_view to_string(Role role);
 
+// Frames of a session that are gone. Some may have been taken for pages that are still in staging, which will go
+// elsewhere: whether anything was lost for good, the page table knows.
 struct Loss {
   NodeId node;  // the id that is dead now
   std::string url;

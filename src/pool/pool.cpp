@@ -83,8 +83,10 @@ Expected<void> Pool::wait_until_open() {
       deadline = Deadline::at(std::min(deadline.when(), Clock::now() + config_.open_grace));
     }
     if (all_tried || !arrivals_.wait(seen, deadline.when())) {
-      if (one_up) return {};
-      return nobody_reached();
+      if (!one_up) return nobody_reached();
+      opened_ = true;
+      replan();
+      return {};
     }
   }
 }
@@ -112,6 +114,7 @@ std::optional<std::size_t> Pool::choose(std::span<const Placement::Candidate> no
 }
 
 void Pool::replan() {
+  if (!opened_) return;
   const std::lock_guard lock(plan_mutex_);
   std::vector<Placement::Candidate> nodes(members_.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -50,7 +50,8 @@ struct PoolConfig {
   Millis open_grace{20};         // once one node is up, how long to wait for the others: a preferred one is worth it
   Millis shutdown_grace{1000};   // for calls under way and goodbyes; then links are cut
   std::uint16_t max_ids = 4096;  // sessions with frames in use, over the life of the pool (see pool/directory.h)
-  // Both are called on threads of the pool. While on_loss runs, the node it is about stays away; nothing else waits.
+  // Both are called on threads of the pool and must not destroy it. While on_loss runs, the node it is about stays
+  // away; nothing else waits.
   std::function<void(const Loss&)> on_loss;
   std::function<void(std::string_view)> on_notice;  // one line for people: a node set aside, a node back
 };
@@ -113,6 +114,9 @@ class Pool {
   std::vector<std::unique_ptr<Member>> members_;
   EventCount arrivals_;  // frames came, or a node's state changed
 
+  // Until the first round of connecting is over nobody is chosen: the first node to answer is rarely the preferred one,
+  // and would clear frames for us in vain.
+  std::atomic<bool> opened_{false};
   std::mutex plan_mutex_;  // guards placement_ and the choice below; never held across a call to a node
   Placement placement_;
   // Read by take() as hints.

@@ -24,10 +24,10 @@ std::uint32_t refill_threshold(const RefillModel& model, const RefillConfig& con
   return static_cast<std::uint32_t>(std::min(frames, high));
 }
 
-std::uint32_t frames_to_ask(std::uint32_t threshold, std::uint32_t at_hand) {
+std::uint32_t frames_to_ask(std::uint32_t threshold, std::uint32_t at_hand, const RefillConfig& config) {
   if (at_hand >= threshold) return 0;
   constexpr std::uint32_t kExtent = 1U << kUsualMinOrder;
-  const std::uint32_t missing = 2 * threshold - at_hand;
+  const std::uint32_t missing = std::min(2 * threshold - at_hand, config.max_ask);
   return (missing + kExtent - 1) / kExtent * kExtent;
 }
 

@@ -27,9 +27,11 @@ namespace comex {
 struct RefillConfig {
   std::uint32_t min_threshold = 1024;   // frames: where the design starts; 4 MiB for a client is little
   std::uint32_t max_threshold = 16384;  // frames: beyond this the paper sees programs slow down (hoarding)
-  double probability = 1.0;             // P: assume that everybody asks at once, as the paper does
-  double round_trip_weight = 0.125;     // of a new round trip against the old ones, as TCP does
-  Millis peak_half_life{10'000};        // a burst of consumption is remembered about as long as a phase of a program
+  // frames in one request: a node clears what it grants, so a larger one makes the first frames wait for the last
+  std::uint32_t max_ask = 2048;
+  double probability = 1.0;          // P: assume that everybody asks at once, as the paper does
+  double round_trip_weight = 0.125;  // of a new round trip against the old ones, as TCP does
+  Millis peak_half_life{10'000};     // a burst of consumption is remembered about as long as a phase of a program
 };
 
 struct RefillModel {
@@ -47,8 +49,8 @@ double frames_per_round_trip(const RefillModel& model);
 // T.
 std::uint32_t refill_threshold(const RefillModel& model, const RefillConfig& config);
 // How many frames to ask for: none at or above the threshold, else up to twice the threshold, so that the next request
-// is a full threshold away; in whole extents of the usual smallest size.
-std::uint32_t frames_to_ask(std::uint32_t threshold, std::uint32_t at_hand);
+// is a full threshold away; in whole extents of the usual smallest size, and at most max_ask at a time.
+std::uint32_t frames_to_ask(std::uint32_t threshold, std::uint32_t at_hand, const RefillConfig& config);
 
 // The peak rate at which frames are taken. It looks at the clock once per kWindow frames, so that a long idle stretch
 // between two bursts does not dilute the burst.

@@ -52,11 +52,13 @@ TEST(Refill, threshold_riseWithClientsAndFallsWithNodes) {
 }
 
 TEST(Refill, framesToAsk_fillsUpToTwiceTheThresholdInWholeExtents) {
-  EXPECT_EQ(frames_to_ask(1024, 1024), 0U);
-  EXPECT_EQ(frames_to_ask(1024, 5000), 0U);
-  EXPECT_EQ(frames_to_ask(1024, 0), 2048U);
-  EXPECT_EQ(frames_to_ask(1024, 1023), 1152U);  // 1025, rounded up to extents of 128
-  EXPECT_EQ(frames_to_ask(0, 0), 0U);
+  const RefillConfig config;
+  EXPECT_EQ(frames_to_ask(1024, 1024, config), 0U);
+  EXPECT_EQ(frames_to_ask(1024, 5000, config), 0U);
+  EXPECT_EQ(frames_to_ask(1024, 0, config), 2048U);
+  EXPECT_EQ(frames_to_ask(1024, 1023, config), 1152U);  // 1025, rounded up to extents of 128
+  EXPECT_EQ(frames_to_ask(0, 0, config), 0U);
+  EXPECT_EQ(frames_to_ask(16384, 0, config), 2048U) << "no more at a time";
 }
 
 TEST(RateMeter, peak_isThatOfTheFastestWindow) {

@@ -9,22 +9,6 @@
 
 namespace comex {
 
-struct Staging::Batch {
-  // Guarded by mutex_.
-  State state = State::free;
-  std::uint64_t age = 0;  // the smaller, the older
-  std::uint32_t count = 0;
-  std::uint32_t capacity = 0;
-  Slots uncommitted = 0;
-  Slots live = 0;  // committed, not cancelled, not landing
-  std::array<Tag, kBatchPages> tags;
-  // Raised under mutex_, lowered without.
-  std::atomic<std::uint32_t> pins{0};
-  // Of the thread that has the batch while it is busy, and of nobody in other states.
-  std::array<Run, kTargets> runs;
-  std::array<Target, kTargets> targets;
-};
-
 Expected<std::unique_ptr<Staging>> Staging::create(Pool& pool, const StagingConfig& config, Landed landed) {
   if (config.batches == 0) return Error{Errc::invalid, "staging needs at least one batch"};
   void* memory =
@@ -44,8 +28,8 @@ Staging::Staging(Pool& pool, const StagingConfig& config, Landed landed, std::by
 Staging::~Staging() {
   for (std::uint32_t i = 0; i < config_.batches; ++i) {
     Batch& batch = batches_[i];
-    if (batch.state == State::free || batch.state == State::draining) continue;
-    if (batch.state == State::writing) collect(batch, true);
+    if (batch.state == BatchState::free || batch.state == BatchState::draining) continue;
+    if (batch.state == BatchState::writing) collect(batch, true);
     for (std::size_t t = 0; t < kTargets; ++t) {
       pool_.put_back(batch.runs[t].from(std::min(batch.count, batch.runs[t].count)));
       Target& target = batch.targets[t];
@@ -59,17 +43,13 @@ std::span<std::byte> Staging::memory() const noexcept {
   return {memory_, config_.batches * kBatchBytes};
 }
 
-Staging::Batch& Staging::batch_of(std::uint32_t slot) const noexcept {
-  return batches_[slot / kBatchPages];
-}
-
 std::byte* Staging::memory_of(const Batch& batch) const noexcept {
   return memory_ + static_cast<std::size_t>(&batch - batches_.get()) * kBatchBytes;
 }
 
 // --- in ---
 
-std::uint32_t Staging::any(State state) const noexcept {
+std::uint32_t Staging::any(BatchState state) const noexcept {
   std::uint32_t found = kNone;
   for (std::uint32_t i = 0; i < config_.batches; ++i) {
     if (batches_[i].state != state) continue;
@@ -84,9 +64,9 @@ bool Staging::open_batch() noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (current_ != kNone) return true;
-    opened = any(State::free);
+    opened = any(BatchState::free);
     if (opened == kNone) return false;
-    batches_[opened].state = State::busy;
+    batches_[opened].state = BatchState::busy;
   }
   Batch& batch = batches_[opened];
   batch.capacity = kBatchPages;
@@ -101,7 +81,7 @@ bool Staging::open_batch() noexcept {
     const std::lock_guard lock(mutex_);
     if (current_ == kNone) {
       batch.age = ++opened_;
-      batch.state = State::filling;
+      batch.state = BatchState::filling;
       current_ = opened;
       return true;
     }
@@ -111,7 +91,7 @@ bool Staging::open_batch() noexcept {
     pool_.put_back(batch.runs[t]);
     batch.targets[t].clear();
   }
-  hand_over(batch, State::free);
+  hand_over(batch, BatchState::free);
   return true;
 }
 
@@ -153,7 +133,7 @@ void Staging::commit(const Reservation& reservation, std::uint64_t abandoned) no
       batch.live |= bit;
       index_.put(batch.tags[first + i], reservation.first + i);
     }
-    if (batch.state == State::closing) mine = close(batch);
+    if (batch.state == BatchState::closing) mine = close(batch);
   }
   if (mine) pursue(batch);
 }
@@ -167,8 +147,8 @@ bool Staging::put(Tag tag, const std::byte* page) noexcept {
 }
 
 bool Staging::close(Batch& batch) noexcept {
-  if (batch.state == State::filling) current_ = kNone;
-  batch.state = batch.uncommitted == 0 ? State::busy : State::closing;
+  if (batch.state == BatchState::filling) current_ = kNone;
+  batch.state = batch.uncommitted == 0 ? BatchState::busy : BatchState::closing;
   return batch.uncommitted == 0;
 }
 
@@ -213,137 +193,6 @@ bool Staging::cancel(Tag tag) noexcept {
   return true;
 }
 
-// --- out ---
-
-void Staging::hand_over(Batch& batch, State state) noexcept {
-  const std::lock_guard lock(mutex_);
-  batch.state = state;
-}
-
-void Staging::pursue(Batch& batch) noexcept {
-  for (std::size_t t = 0; t < kTargets; ++t) {
-    Run& run = batch.runs[t];  // what was taken at opening and not used goes back, once
-    if (run.count <= batch.count) continue;
-    batch.targets[t].placed &= slots_below(batch.count);
-    pool_.put_back(run.from(batch.count));
-    run.count = batch.count;
-  }
-  for (unsigned attempt = 0; attempt < config_.attempts && launch(batch); ++attempt) {
-    const Outcome outcome = collect(batch, false);
-    if (outcome != Outcome::failed) return conclude(batch, outcome);
-  }
-  hand_over(batch, State::waiting);
-}
-
-// Finds frames for the pages that have none, and submits what is not written. False if there are too few frames.
-bool Staging::launch(Batch& batch) noexcept {
-  Slots live = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    live = batch.live;  // it only shrinks from here on
-  }
-  for (Target& target : batch.targets) {
-    target.write_count = 0;
-    for (Slots homeless = live & ~target.placed; homeless != 0;) {
-      const auto run = pool_.take(static_cast<std::uint32_t>(std::popcount(homeless)));
-      if (!run) return false;
-      homeless &= ~target.assign(homeless, *run);
-    }
-  }
-  std::uint64_t writes = 0;
-  for (Target& target : batch.targets) {
-    target.prepare(live & ~target.written, memory_of(batch));
-    for (Write& write : target.pending_writes()) pool_.submit(write.node, write.transfer);
-    writes += target.write_count;
-  }
-  const std::lock_guard lock(mutex_);
-  totals_.writes += writes;
-  return true;
-}
-
-Staging::Outcome Staging::collect(Batch& batch, bool wait) noexcept {
-  for (Target& target : batch.targets) {
-    for (Write& write : target.pending_writes()) {
-      if (write.transfer.done() || wait) continue;
-      pool_.poll(write.node);
-      if (!write.transfer.done()) return Outcome::pending;
-    }
-  }
-  std::uint64_t failed = 0;
-  for (Target& target : batch.targets) {
-    for (Write& write : target.pending_writes()) {
-      if (pool_.wait(write.node, write.transfer) == Errc::ok) {
-        target.written |= write.slots;
-        continue;
-      }
-      ++failed;
-      target.release(write.slots, [this](const Run& run) { pool_.give_back(run); });
-    }
-    target.write_count = 0;
-  }
-  const std::lock_guard lock(mutex_);
-  totals_.failed_writes += failed;
-  return failed == 0 ? Outcome::complete : Outcome::failed;
-}
-
-void Staging::conclude(Batch& batch, Outcome outcome) noexcept {
-  switch (outcome) {
-    case Outcome::pending: return hand_over(batch, State::writing);
-    case Outcome::failed: return pursue(batch);
-    case Outcome::complete: return land(batch);
-  }
-}
-
-void Staging::land(Batch& batch) noexcept {
-  Slots landing = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    landing = std::exchange(batch.live, 0);  // from here on cancel() is too late
-  }
-  for_each_slot(landing, [&](std::uint32_t slot) { landed_(batch.tags[slot], batch.targets[0].where[slot]); });
-  for (Target& target : batch.targets) {
-    target.release(target.placed & ~landing, [this](const Run& run) { pool_.give_back(run); });
-  }
-  const auto first = static_cast<std::uint32_t>(&batch - batches_.get()) * kBatchPages;
-  {
-    const std::lock_guard lock(mutex_);
-    for_each_slot(landing, [&](std::uint32_t slot) { index_.erase(batch.tags[slot], first + slot); });
-    totals_.landed += static_cast<std::uint64_t>(std::popcount(landing));
-    recycle(batch);
-  }
-  moved_.advance();
-}
-
-void Staging::recycle(Batch& batch) noexcept {
-  // Acquire, with the release of ~Pin: what was read under the pin was read before the memory is reused.
-  if (batch.pins.load(std::memory_order_acquire) != 0) {
-    batch.state = State::draining;
-    return;
-  }
-  batch.count = 0;
-  for (std::size_t t = 0; t < kTargets; ++t) {
-    batch.runs[t] = Run{};
-    batch.targets[t].clear();
-  }
-  batch.state = State::free;
-}
-
-void Staging::progress() noexcept {
-  for (std::uint32_t i = 0; i < config_.batches; ++i) {
-    Batch& batch = batches_[i];
-    State was = State::free;
-    {
-      const std::lock_guard lock(mutex_);
-      was = batch.state;
-      if (was == State::draining) recycle(batch);
-      if (was == State::writing || was == State::waiting) batch.state = State::busy;
-    }
-    if (was == State::draining) moved_.advance();
-    if (was == State::writing) conclude(batch, collect(batch, false));
-    if (was == State::waiting) pursue(batch);
-  }
-}
-
 // --- waiting ---
 
 void Staging::help(const Deadline& deadline) noexcept {
@@ -353,12 +202,12 @@ void Staging::help(const Deadline& deadline) noexcept {
   bool starved = false;
   {
     const std::lock_guard lock(mutex_);
-    const std::uint32_t oldest = any(State::writing);
+    const std::uint32_t oldest = any(BatchState::writing);
     if (oldest != kNone) {
       mine = &batches_[oldest];
-      mine->state = State::busy;
+      mine->state = BatchState::busy;
     }
-    starved = any(State::waiting) != kNone;
+    starved = any(BatchState::waiting) != kNone;
   }
   const Deadline moment = Deadline::at(std::min(deadline.when(), Clock::now() + kMoment));
   if (mine != nullptr) {
@@ -378,7 +227,7 @@ Errc Staging::wait_until(Done&& done, const Deadline& deadline) noexcept {
     {
       const std::lock_guard lock(mutex_);
       if (done()) return Errc::ok;
-      starved = any(State::waiting) != kNone;
+      starved = any(BatchState::waiting) != kNone;
     }
     if (deadline.passed()) return starved ? Errc::no_memory : Errc::timeout;
     help(deadline);
@@ -386,7 +235,7 @@ Errc Staging::wait_until(Done&& done, const Deadline& deadline) noexcept {
 }
 
 Errc Staging::wait_for_room(const Deadline& deadline) noexcept {
-  return wait_until([this] { return current_ != kNone || any(State::free) != kNone; }, deadline);
+  return wait_until([this] { return current_ != kNone || any(BatchState::free) != kNone; }, deadline);
 }
 
 Errc Staging::drain(const Deadline& deadline) noexcept {
@@ -395,8 +244,8 @@ Errc Staging::drain(const Deadline& deadline) noexcept {
       [this] {
         for (std::uint32_t i = 0; i < config_.batches; ++i) {
           const Batch& batch = batches_[i];
-          const bool empty = batch.state == State::filling && batch.count == 0;
-          if (batch.state != State::free && batch.state != State::draining && !empty) return false;
+          const bool empty = batch.state == BatchState::filling && batch.count == 0;
+          if (batch.state != BatchState::free && batch.state != BatchState::draining && !empty) return false;
         }
         return true;
       },
@@ -409,8 +258,8 @@ StagingStats Staging::stats() const noexcept {
   for (std::uint32_t i = 0; i < config_.batches; ++i) {
     const Batch& batch = batches_[i];
     stats.staged += static_cast<std::uint32_t>(std::popcount(batch.live));
-    stats.batches_writing += batch.state == State::writing;
-    stats.batches_waiting += batch.state == State::waiting;
+    stats.batches_writing += batch.state == BatchState::writing;
+    stats.batches_waiting += batch.state == BatchState::waiting;
   }
   return stats;
 }

@@ -69,10 +69,7 @@ struct StagingStats {
 };
 
 class Staging {
-  struct Batch;
-
  public:
-  using Tag = std::uint64_t;  // the pager's page number
   // Called without a lock of staging, from whatever thread drives the batch, in commit() and flush() too. Must not call
   // back into staging, nor wait for a lock that a caller of staging may hold.
   using Landed = std::function<void(Tag, Location)>;
@@ -137,17 +134,16 @@ class Staging {
   [[nodiscard]] std::span<std::byte> memory() const noexcept;
 
  private:
-  enum class State : std::uint8_t { free, filling, closing, busy, writing, waiting, draining };
   enum class Outcome : std::uint8_t { pending, failed, complete };
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
   Staging(Pool& pool, const StagingConfig& config, Landed landed, std::byte* memory);
-  [[nodiscard]] Batch& batch_of(std::uint32_t slot) const noexcept;
+  [[nodiscard]] Batch& batch_of(std::uint32_t slot) const noexcept { return batches_[slot / kBatchPages]; }
   [[nodiscard]] std::byte* memory_of(const Batch& batch) const noexcept;
 
   // --- REQUIRES: mutex_ ---
   std::optional<Reservation> carve(std::span<const Tag> tags) noexcept;
-  [[nodiscard]] std::uint32_t any(State state) const noexcept;  // the oldest such batch, or kNone
+  [[nodiscard]] std::uint32_t any(BatchState state) const noexcept;  // the oldest such batch, or kNone
   // Nobody adds to it any more. True if the caller now has it, to pursue().
   bool close(Batch& batch) noexcept;
   void recycle(Batch& batch) noexcept;
@@ -160,7 +156,7 @@ class Staging {
   Outcome collect(Batch& batch, bool wait) noexcept;
   void conclude(Batch& batch, Outcome outcome) noexcept;
   void land(Batch& batch) noexcept;
-  void hand_over(Batch& batch, State state) noexcept;
+  void hand_over(Batch& batch, BatchState state) noexcept;
   // Waits for the oldest write under way; if there is none, for a moment.
   void help(const Deadline& deadline) noexcept;
   template <typename Done>

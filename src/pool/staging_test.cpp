@@ -267,6 +267,20 @@ TEST_F(StagingTest, failedWrite_goesToAnotherNode) {
   EXPECT_EQ(staging_->stats().staged, 0U);
 }
 
+TEST_F(StagingTest, nodeRestartedMidWrite_goesToAnotherOrTheNextSession) {
+  open(2);
+  fill();
+  stage();
+  auto& restarting = (*cluster_)[preferred(2)];
+  restarting.hold_transfers(true);
+  for (std::uint8_t i = 0; i < 64; ++i) ASSERT_TRUE(put(i, i));
+  restarting.restart();
+  restarting.hold_transfers(false);
+  EXPECT_EQ(staging_->drain(patience()), Errc::ok);
+  ASSERT_EQ(landed().size(), 64U);
+  for (std::uint8_t i = 0; i < 64; ++i) EXPECT_EQ(remote(i), page_of(i));
+}
+
 TEST_F(StagingTest, noNodeLeft_pagesWaitAndAreNotLost) {
   open(1);
   fill();

@@ -56,6 +56,8 @@ SessionKey heir_key(const SessionKey& parent, const ShareReply& reply) {
   return hmac(parent, "comex 1 heir key", {encode(reply)});
 }
 
-bool same(const Mac& a, const Mac& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+bool same(const Mac& a, const Mac& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
 
 }  // namespace comex::wire

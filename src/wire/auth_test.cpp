@@ -40,7 +40,9 @@ TEST(Auth, session_and_heir_keys_differ_by_client) {
   EXPECT_NE(heir_key(key, share), heir_key(key, ShareReply{ClientId{3}, make_nonce()}));
 }
 
-TEST(Auth, nonces_differ) { EXPECT_NE(make_nonce(), make_nonce()); }
+TEST(Auth, nonces_differ) {
+  EXPECT_NE(make_nonce(), make_nonce());
+}
 
 }  // namespace
 }  // namespace comex::wire

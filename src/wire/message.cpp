@@ -3,7 +3,9 @@
 namespace comex::wire {
 namespace {
 
-void put(Writer& w, const Extent& extent) { w.put(extent.first.value).put(extent.count); }
+void put(Writer& w, const Extent& extent) {
+  w.put(extent.first.value).put(extent.count);
+}
 
 void put(Writer& w, const NodeLoad& load) {
   w.put(load.free_frames).put(load.largest_free).put(load.clients).put(load.service_ns);
@@ -23,7 +25,9 @@ Extent get_extent(Reader& r) {
   return Extent{first, r.get<std::uint32_t>()};
 }
 
-bool well_formed(const Extent& extent) { return extent.count > 0 && extent.end() <= std::uint64_t{UINT32_MAX} + 1; }
+bool well_formed(const Extent& extent) {
+  return extent.count > 0 && extent.end() <= std::uint64_t{UINT32_MAX} + 1;
+}
 
 // A count, then that many extents. False if there are too many, or one is malformed.
 bool get_extents(Reader& r, std::vector<Extent>& out) {
@@ -102,7 +106,9 @@ std::optional<HelloReply> decode(ByteView body) {
   return if_finished(r, m);
 }
 
-Bytes encode(const Proof& m) { return Bytes(m.mac.begin(), m.mac.end()); }
+Bytes encode(const Proof& m) {
+  return Bytes(m.mac.begin(), m.mac.end());
+}
 
 template <>
 std::optional<Proof> decode(ByteView body) {
@@ -184,7 +190,9 @@ std::optional<GrantReply> decode(ByteView body) {
   return if_finished(r, std::move(m));
 }
 
-Bytes encode(const GiveBack& m) { return encode_extents(m.extents); }
+Bytes encode(const GiveBack& m) {
+  return encode_extents(m.extents);
+}
 
 template <>
 std::optional<GiveBack> decode(ByteView body) {
@@ -234,7 +242,9 @@ Bytes encode(const StatusReply& m) {
   const auto listed = std::min<std::size_t>(m.clients.size(), kMaxStatusClients);
   w.put(static_cast<std::uint32_t>(listed));
   for (const auto& c : std::span(m.clients).first(listed)) {
-    w.put(c.id.value).put(std::string_view(c.name).substr(0, kMaxName)).put(std::string_view(c.peer).substr(0, kMaxName));
+    w.put(c.id.value)
+        .put(std::string_view(c.name).substr(0, kMaxName))
+        .put(std::string_view(c.peer).substr(0, kMaxName));
     w.put(c.pid).put(c.frames).put(c.silent_ms);
   }
   return w.take();

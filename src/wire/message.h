@@ -23,25 +23,25 @@ inline constexpr std::uint32_t kMagic = 0x584d4f43;  // "COMX"
 inline constexpr std::uint16_t kVersion = 1;
 
 // Limits on what a peer can ask for in one message.
-inline constexpr std::uint32_t kMaxSegments = 64;            // extents in one read or write
-inline constexpr std::uint32_t kMaxTransferPages = 256;      // pages in one read or write: 1 MiB
-inline constexpr std::uint32_t kMaxExtents = 4096;           // extents in one grant or return
-inline constexpr std::uint32_t kMaxBody = 64 * 1024;         // bytes of body
-inline constexpr std::uint32_t kMaxHandshakeBody = 512;      // bytes of body before the peer has proved itself
-inline constexpr std::uint32_t kMaxSlabsPerMap = 64;         // descriptors in one map reply
+inline constexpr std::uint32_t kMaxSegments = 64;        // extents in one read or write
+inline constexpr std::uint32_t kMaxTransferPages = 256;  // pages in one read or write: 1 MiB
+inline constexpr std::uint32_t kMaxExtents = 4096;       // extents in one grant or return
+inline constexpr std::uint32_t kMaxBody = 64 * 1024;     // bytes of body
+inline constexpr std::uint32_t kMaxHandshakeBody = 512;  // bytes of body before the peer has proved itself
+inline constexpr std::uint32_t kMaxSlabsPerMap = 64;     // descriptors in one map reply
 
 using Nonce = std::array<std::byte, 32>;
 using Mac = std::array<std::byte, 32>;
 using SessionKey = std::array<std::byte, 32>;
 
 enum class Type : std::uint16_t {
-  hello = 1,    // client -> node: who I am, my nonce
-  proof = 2,    // client -> node: I know the key
-  grant = 3,    // give me frames
+  hello = 1,  // client -> node: who I am, my nonce
+  proof = 2,  // client -> node: I know the key
+  grant = 3,  // give me frames
   give_back = 4,
-  share = 5,    // make an heir that holds what I hold
-  map = 6,      // shm only: descriptors of slabs
-  beat = 7,     // I am alive
+  share = 5,  // make an heir that holds what I hold
+  map = 6,    // shm only: descriptors of slabs
+  beat = 7,   // I am alive
   status = 8,
   bye = 9,
   read = 10,
@@ -72,11 +72,11 @@ struct Hello {
   std::uint16_t version_min = kVersion;
   std::uint16_t version_max = kVersion;
   Purpose purpose = Purpose::begin;
-  NodeId nid;              // the compute host
-  std::uint32_t pid = 0;   // the process
-  ClientId client;         // resume, lane: which
+  NodeId nid;             // the compute host
+  std::uint32_t pid = 0;  // the process
+  ClientId client;        // resume, lane: which
   Nonce nonce{};
-  std::string name;        // for people: shown in status; at most 64 bytes
+  std::string name;  // for people: shown in status; at most 64 bytes
 };
 
 struct HelloReply {

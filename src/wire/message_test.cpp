@@ -47,7 +47,8 @@ TEST(Message, every_truncation_is_refused) {
   status.clients.push_back({ClientId{1}, "a", "b", 2, 3, 4});
   const std::vector<Bytes> messages = {encode(Hello{}), encode(GrantReply{{Extent{FrameNo{1}, 2}}, {}}),
                                        encode(GiveBack{{Extent{FrameNo{1}, 2}}}), encode(status)};
-  for (std::size_t cut = 0; cut < messages[0].size(); ++cut) EXPECT_FALSE(decode<Hello>(ByteView(messages[0]).first(cut)));
+  for (std::size_t cut = 0; cut < messages[0].size(); ++cut)
+    EXPECT_FALSE(decode<Hello>(ByteView(messages[0]).first(cut)));
   for (std::size_t cut = 0; cut < messages[1].size(); ++cut) {
     EXPECT_FALSE(decode<GrantReply>(ByteView(messages[1]).first(cut)));
   }

@@ -31,6 +31,23 @@ struct Extent {
   friend constexpr bool operator==(const Extent&, const Extent&) = default;
 };
 
+// Calls f(slab, first frame within the slab, frames of it) for each slab of 2^slab_order frames that the extent lies
+// in. Stops, and returns false, when f does.
+template <typename F>
+constexpr bool for_each_slab(const Extent& extent, unsigned slab_order, F&& f) {
+  std::uint64_t at = extent.first.value;
+  while (at < extent.end()) {
+    const std::uint64_t slab = at >> slab_order;
+    const std::uint64_t begin = slab << slab_order;
+    const std::uint64_t slab_end = begin + (std::uint64_t{1} << slab_order);
+    const std::uint64_t stop = extent.end() < slab_end ? extent.end() : slab_end;
+    const auto first = static_cast<std::uint32_t>(at - begin);
+    if (!f(static_cast<std::uint32_t>(slab), first, static_cast<std::uint32_t>(stop - at))) return false;
+    at = stop;
+  }
+  return true;
+}
+
 // One user of the pool, as one node knows it. Unique for the life of the node's process; 0 is nobody.
 struct ClientId {
   std::uint64_t value = 0;

@@ -2,6 +2,7 @@
 // stdin, one a line, and answers each with one line. What it can do is the list at the end.
 //
 //   test_client URL [--secret S] [--ca FILE] [--uid N] [--lanes N]
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -142,6 +143,16 @@ std::string beat(Client& client, std::istringstream&) {
   return load ? "ok" : name_of(load.error().code);
 }
 
+// no_more_files: as if the program had opened as many as it may
+std::string no_more_files(Client&, std::istringstream&) {
+  const int next = dup(STDIN_FILENO);
+  close(next);
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = static_cast<rlim_t>(next);
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? "ok" : "cannot";
+}
+
 std::string broken(Client& client, std::istringstream&) { return name_of(client.link->broken()); }
 
 std::string bye(Client& client, std::istringstream&) {
@@ -173,7 +184,7 @@ int run(int argc, char** argv) {
 
   const std::map<std::string, std::function<std::string(Client&, std::istringstream&)>> commands{
       {"grant", grant}, {"write", write},   {"read", read},   {"give_back", give_back}, {"map", map}, {"resume", resume},
-      {"again", again}, {"churn", churn},   {"beat", beat},   {"broken", broken},       {"bye", bye}};
+      {"again", again}, {"churn", churn},   {"beat", beat},   {"broken", broken},       {"bye", bye}, {"no_more_files", no_more_files}};
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string command;

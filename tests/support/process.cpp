@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <utility>

@@ -97,6 +97,11 @@ bool RawPeer::closed(Millis cap) {
   }
 }
 
+bool RawPeer::cut_off(Millis cap) {
+  // POLLHUP and POLLERR are always told.
+  return wait_ready(stream_->fd(), POLLRDHUP, Deadline(cap));
+}
+
 std::size_t RawPeer::drain() {
   std::size_t total = 0;
   for (;;) {

@@ -44,6 +44,8 @@ class RawPeer {
   std::optional<Message> call(wire::Type type, wire::ByteView body = {}, wire::ByteView payload = {});
   // True when the node has closed the connection; what it still sent is thrown away.
   bool closed(Millis cap = kPatience);
+  // The same without reading anything, so that a node that waits for us to read goes on waiting.
+  bool cut_off(Millis cap = kPatience);
   // Reads and throws away; the bytes that came. Does not wait.
   std::size_t drain();
 
