@@ -48,7 +48,8 @@ struct Figures {
   double latency_slice = 0;  // seconds
   double throughput_slice = 0;
   std::uint64_t set_bytes = 0;
-  std::string nodes;  // which memory nodes, in words
+  std::string nodes;       // which memory nodes, in words
+  double load_before = 0;  // of the machine, by others: 0 to 1
   std::vector<LatencySeries> latency;
   std::vector<ThroughputSeries> throughput;
   std::optional<Allocation> allocation;

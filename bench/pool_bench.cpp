@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "bench/allocation.h"
+#include "bench/host_load.h"
 #include "bench/interrupt.h"
 #include "bench/own_nodes.h"
 #include "bench/peers/bare_tcp.h"
@@ -16,6 +17,7 @@ namespace comex::bench {
 namespace {
 
 constexpr std::uint64_t kOwnNodeMemory = std::uint64_t{512} << 20;
+constexpr Millis kLookAtLoad{500};
 constexpr double kLatencyShare = 0.45;  // of the time; throughput has as much, allocation the rest
 
 struct Where {
@@ -184,9 +186,13 @@ Expected<Figures> bench_pool(const PoolBenchOptions& options, Steps& steps) {
   Figures figures;
   const Expected<TempFolder> folder = TempFolder::create();
   if (!folder) return folder.error();
+  steps.stage("looking whether the machine is idle");
+  figures.load_before = host_load(kLookAtLoad);
   Expected<std::unique_ptr<Peer>> bare_tcp = BareTcp::create();
 
-  Where where{options.pool, options.link, fmt::format("{} memory nodes given with --pool", options.pool.size())};
+  Where where{
+      options.pool, options.link,
+      fmt::format("{} memory node{} given with --pool", options.pool.size(), options.pool.size() > 1 ? "s" : "")};
   OwnNodes own;
   if (options.pool.empty()) {
     steps.stage("starting two memory nodes");

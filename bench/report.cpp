@@ -9,6 +9,7 @@ namespace comex::bench {
 
 namespace {
 
+constexpr double kBusy = 0.10;  // more load than this shows in the figures
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 // Which ratios say something: a comex link and what it is to be compared with.
@@ -171,8 +172,13 @@ std::string to_text(const Figures& figures, const std::vector<Goal>& goals, bool
       "its "
       "turn.\n\n{}\n{}\n",
       figures.nodes, format_size(figures.set_bytes), figures.rounds, latency_table(figures), throughput_table(figures));
-  for (const Skipped& skipped : figures.skipped) text += fmt::format("{} skipped: {}\n", skipped.what, skipped.why);
-  if (!figures.skipped.empty()) text += '\n';
+  std::string notes;
+  for (const Skipped& skipped : figures.skipped) notes += fmt::format("{} skipped: {}\n", skipped.what, skipped.why);
+  if (figures.load_before > kBusy) {
+    notes += fmt::format("The machine was {:.0f} % busy before the run began: do not rely on these figures.\n",
+                         figures.load_before * 100);
+  }
+  if (!notes.empty()) text += notes + '\n';
   return text + goal_lines(goals, colour);
 }
 
@@ -182,6 +188,7 @@ nlohmann::ordered_json to_json(const Figures& figures, const std::vector<Goal>& 
   nlohmann::ordered_json json{{"bench", "pool"},
                               {"host", {{"kernel", host.release}, {"cores", std::thread::hardware_concurrency()}}},
                               {"nodes", figures.nodes},
+                              {"load_before", figures.load_before},
                               {"rounds", figures.rounds},
                               {"latency_slice_seconds", figures.latency_slice},
                               {"throughput_slice_seconds", figures.throughput_slice},

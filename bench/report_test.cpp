@@ -80,6 +80,13 @@ TEST(Report, toJson_saysWhatWasFoundAndSkipped) {
   EXPECT_EQ(json["latency"][0]["p50_us"], 0.8);
 }
 
+TEST(Report, toText_warnsOfABusyMachine) {
+  Figures figures = drifting_figures();
+  EXPECT_EQ(to_text(figures, judge(figures), false).find("busy"), std::string::npos);
+  figures.load_before = 0.85;
+  EXPECT_NE(to_text(figures, judge(figures), false).find("85 % busy"), std::string::npos);
+}
+
 TEST(Report, toText_fitsAnAnsiTerminalOrNone) {
   const Figures figures = drifting_figures();
   const std::string plain = to_text(figures, judge(figures), false);

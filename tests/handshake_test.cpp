@@ -189,17 +189,6 @@ TEST_F(Handshake, lanes_are_limited) {
   }));
 }
 
-// Whoever does not know the secret learns nothing about the sessions of others: not even which exist.
-TEST_F(Handshake, a_stranger_can_not_tell_which_sessions_exist) {
-  RawSession session(node_, Over::tcp);
-  const auto answer_for = [&](ClientId client) {
-    auto peer = RawPeer::dial(node_.url(Over::tcp));
-    const auto answer = shake(peer, hello(wire::Purpose::resume, client), {});
-    return answer ? answer->status() : Errc::disconnected;
-  };
-  EXPECT_EQ(answer_for(session.session.client), answer_for(ClientId{UINT64_MAX}));
-}
-
 TEST_F(Handshake, an_observer_holds_nothing_and_can_only_look) {
   auto options = node_.options(Over::tcp);
   options.observe = true;

@@ -59,7 +59,7 @@ class BareStream : public Batches {
 }  // namespace
 
 BareTcp::BareTcp(Child far_side, std::uint16_t port, Fd ping_pong)
-    : far_side_(std::move(far_side)), port_(port), ping_pong_(std::move(ping_pong)) {}
+    : far_side_(std::move(far_side)), port_(port), ping_pong_(std::move(ping_pong)), spin_(bare::kMaxSpin) {}
 
 Expected<std::unique_ptr<Peer>> BareTcp::create() {
   Expected<TcpListener> listener = bare::listen_on_loopback();
@@ -74,15 +74,16 @@ Expected<std::unique_ptr<Peer>> BareTcp::create() {
 Errc BareTcp::read(std::uint32_t, std::uint32_t count, std::byte* into) {
   const bare::Request request{0, count, {}};
   const bool moved = bare::send_all(ping_pong_.get(), &request, sizeof request, nullptr, 0) &&
-                     bare::receive_spinning(ping_pong_.get(), into, std::size_t{count} * kPageSize);
+                     bare::receive_spinning(ping_pong_.get(), into, std::size_t{count} * kPageSize, spin_);
   return moved ? Errc::ok : Errc::disconnected;
 }
 
 Errc BareTcp::write(std::uint32_t, std::uint32_t count, std::byte* from) {
   const bare::Request request{1, count, {}};
   bare::Receipt receipt;
-  const bool moved = bare::send_all(ping_pong_.get(), &request, sizeof request, from, std::size_t{count} * kPageSize) &&
-                     bare::receive_spinning(ping_pong_.get(), reinterpret_cast<std::byte*>(&receipt), sizeof receipt);
+  const bool moved =
+      bare::send_all(ping_pong_.get(), &request, sizeof request, from, std::size_t{count} * kPageSize) &&
+      bare::receive_spinning(ping_pong_.get(), reinterpret_cast<std::byte*>(&receipt), sizeof receipt, spin_);
   return moved ? Errc::ok : Errc::disconnected;
 }
 

@@ -3,13 +3,14 @@
 //   ping-pong   read: 32 bytes there, n pages back; write: 32 bytes and n pages there, 16 bytes back
 //   stream      one side sends 256 KiB at a time as fast as it can, the other receives; one connection a thread
 //
-// The far side is a process of its own with a thread for each connection. Both sides of a ping-pong spin on a
-// non-blocking recv where the machine has two cores, and nothing but TCP_NODELAY is set. Pages come from one warm
-// buffer, not from a set larger than the cache: this side is given every advantage.
+// The far side is a process of its own with a thread for each connection. Both sides of a ping-pong spin as the links
+// of comex do (base/spin.h); a stream sleeps, which is faster. Nothing but TCP_NODELAY is set. The far side's pages
+// come from, or go to, any place of a set as large as that of the systems measured beside.
 #pragma once
 
 #include <cstdint>
 
+#include "base/spin.h"
 #include "bench/child.h"
 #include "bench/peers/peer.h"
 
@@ -31,6 +32,7 @@ class BareTcp : public Peer {
   Child far_side_;
   std::uint16_t port_;
   Fd ping_pong_;
+  SpinPolicy spin_;
 };
 
 }  // namespace comex::bench

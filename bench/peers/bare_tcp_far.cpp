@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -18,7 +17,6 @@ namespace comex::bench::bare {
 
 namespace {
 
-constexpr Millis kSpin{1};
 constexpr Millis kConnectTimeout{3000};
 
 // Blocking, and with no option set but the one everybody sets.
@@ -28,29 +26,45 @@ void make_bare(int fd) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 }
 
-bool worth_spinning() {
-  static const bool worth = std::thread::hardware_concurrency() >= 2;
-  return worth;
-}
+// The far side's pages: as many as the measured systems hold, and chosen as at random, so that what is compared is the
+// way there and not whose pages happen to be in the cache.
+class FarSet {
+ public:
+  FarSet() {
+    static std::vector<std::byte> pages(kSetBytes, std::byte{0x5a});
+    pages_ = pages.data();
+  }
+  // A place for `bytes`, up to kChunk.
+  std::byte* any() {
+    random_ = random_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return pages_ + (random_ >> 33) % (kSetBytes / kChunk) * kChunk;
+  }
 
-void answer(int fd, std::byte* buffer) {
+ private:
+  static constexpr std::size_t kSetBytes = std::size_t{256} << 20;
+  std::byte* pages_;
+  std::uint64_t random_ = 1;
+};
+
+void answer(int fd, FarSet& set) {
+  SpinPolicy spin(kMaxSpin);
   Request request;
-  while (receive_spinning(fd, reinterpret_cast<std::byte*>(&request), sizeof request)) {
+  while (receive_spinning(fd, reinterpret_cast<std::byte*>(&request), sizeof request, spin)) {
     const std::size_t bytes = std::size_t{request.pages} * kPageSize;
     if (bytes > kChunk) return;
     if (request.write == 0) {
-      if (!send_all(fd, nullptr, 0, buffer, bytes)) return;
+      if (!send_all(fd, nullptr, 0, set.any(), bytes)) return;
       continue;
     }
     const Receipt receipt;
-    if (!receive_spinning(fd, buffer, bytes) || !send_all(fd, &receipt, sizeof receipt, nullptr, 0)) return;
+    if (!receive_spinning(fd, set.any(), bytes, spin) || !send_all(fd, &receipt, sizeof receipt, nullptr, 0)) return;
   }
 }
 
 // Receives until the peer has no more, then says that everything came.
-void drain(int fd, std::byte* buffer) {
+void drain(int fd, FarSet& set) {
   for (;;) {
-    const ssize_t got = ::recv(fd, buffer, kChunk, 0);
+    const ssize_t got = ::recv(fd, set.any(), kChunk, MSG_WAITALL);
     if (got == 0) break;
     if (got < 0 && errno != EINTR) return;
   }
@@ -59,15 +73,15 @@ void drain(int fd, std::byte* buffer) {
 }
 
 void serve_connection(const Fd& fd) {
-  std::vector<std::byte> buffer(kChunk, std::byte{0x5a});
+  FarSet set;
   Mode mode{};
   make_bare(fd.get());
   if (!receive_blocking(fd.get(), reinterpret_cast<std::byte*>(&mode), sizeof mode)) return;
   switch (mode) {
-    case Mode::ping_pong: return answer(fd.get(), buffer.data());
-    case Mode::receive_from_us: return drain(fd.get(), buffer.data());
+    case Mode::ping_pong: return answer(fd.get(), set);
+    case Mode::receive_from_us: return drain(fd.get(), set);
     case Mode::send_to_us:
-      while (send_all(fd.get(), nullptr, 0, buffer.data(), kChunk)) {
+      while (send_all(fd.get(), nullptr, 0, set.any(), kChunk)) {
       }
   }
 }
@@ -86,33 +100,26 @@ Expected<Fd> connect_to_loopback(std::uint16_t port) {
   return fd;
 }
 
-bool receive_spinning(int fd, std::byte* into, std::size_t bytes) {
-  if (!worth_spinning()) return receive_blocking(fd, into, bytes);
-  // The clock is read only every so many empty tries: a read of it must not delay the next try.
-  constexpr unsigned kTriesPerLook = 32;
-  Clock::time_point silent_since{};
-  unsigned tries = 0;
-  while (bytes > 0) {
+bool receive_spinning(int fd, std::byte* into, std::size_t bytes, SpinPolicy& spin) {
+  bool open = true;
+  // One try: true when there is nothing more to wait for.
+  const auto ready = [&] {
     const ssize_t got = ::recv(fd, into, bytes, MSG_DONTWAIT);
     if (got > 0) {
       into += got;
       bytes -= static_cast<std::size_t>(got);
-      tries = 0;
-      continue;
+    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+      open = false;
     }
-    if (got == 0 || (errno != EAGAIN && errno != EINTR)) return false;
-    if (++tries % kTriesPerLook != 0) continue;
-    // Where both ends were put on one core, spinning on would keep the other from answering.
-    ::sched_yield();
-    const Clock::time_point now = Clock::now();
-    if (tries == kTriesPerLook) silent_since = now;
-    if (now - silent_since > kSpin) {
-      pollfd readable{fd, POLLIN, 0};
-      ::poll(&readable, 1, -1);
-      tries = 0;
-    }
+    return bytes == 0 || !open;
+  };
+  const Clock::time_point begin = Clock::now();
+  while (!spin.spin(ready)) {
+    pollfd readable{fd, POLLIN, 0};
+    ::poll(&readable, 1, -1);
   }
-  return true;
+  spin.observe(Clock::now() - begin);
+  return open;
 }
 
 bool receive_blocking(int fd, std::byte* into, std::size_t bytes) {

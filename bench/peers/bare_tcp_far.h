@@ -6,7 +6,9 @@
 
 #include "base/expected.h"
 #include "base/fd.h"
+#include "base/spin.h"
 #include "bench/peers/peer.h"
+#include "fabric/connect.h"
 #include "fabric/socket.h"
 
 namespace comex::bench::bare {
@@ -31,9 +33,12 @@ inline constexpr std::size_t kChunk = std::size_t{kBatchPages} * kPageSize;
 Expected<TcpListener> listen_on_loopback();
 Expected<Fd> connect_to_loopback(std::uint16_t port);
 
-// Receives exactly `bytes`. Spinning: recv without blocking over and over, for at most a millisecond of silence, then
-// sleeping (the far side must not burn a core while others are measured). False: the peer closed, or an error.
-bool receive_spinning(int fd, std::byte* into, std::size_t bytes);
+// The longest spin of both sides: what a link and a node have unless told otherwise.
+inline constexpr Nanos kMaxSpin = LinkOptions{}.max_spin;
+
+// Receives exactly `bytes`: spins on a recv that does not block, then sleeps. False: the peer closed, or an error.
+bool receive_spinning(int fd, std::byte* into, std::size_t bytes, SpinPolicy& spin);
+// The same, asleep all the time.
 bool receive_blocking(int fd, std::byte* into, std::size_t bytes);
 // Sends both pieces in full; either may be empty.
 bool send_all(int fd, const void* head, std::size_t head_bytes, const std::byte* pages, std::size_t page_bytes);

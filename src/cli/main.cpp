@@ -10,10 +10,12 @@
 #include <CLI/CLI.hpp>
 
 #include "base/log.h"
-#include "bench/bench.h"
 #include "cli/report.h"
 #include "cli/serve.h"
 #include "cli/status.h"
+#ifdef COMEX_WITH_BENCH
+#include "bench/bench.h"
+#endif
 
 namespace {
 
@@ -74,9 +76,11 @@ int run(int argc, char** argv) {
 
   comex::add_serve(app, exit_code);
   comex::add_status(app, exit_code);
+#ifdef COMEX_WITH_BENCH
   CLI::App& bench = *app.add_subcommand("bench", "Measure the pool, with its peers side by side");
   bench.require_subcommand(1);
   comex::bench::add_commands(bench, exit_code);
+#endif
   // Before the command's own callback runs.
   app.parse_complete_callback([&] {
     // A node that runs for months has a story to tell; a command that prints an answer has not.

@@ -76,7 +76,7 @@ Expected<void> Channel::send(const Header& header, wire::ByteView body, const De
     if (result.error != Errc::ok) return gone(result.error);
     at = advance(iov, at, result.bytes);
     if (!result.would_block()) continue;
-    if (!wait_ready(stream_->fd(), POLLOUT | POLLIN, deadline)) return gone(Errc::timeout);
+    if (!wait_ready(stream_->fd(), stream_->blocked_on(POLLOUT), deadline)) return gone(Errc::timeout);
   }
   return {};
 }
@@ -88,7 +88,8 @@ Expected<void> Channel::receive(std::span<std::byte> into, std::vector<Fd>& fds,
     const auto result = socket != nullptr ? socket->read_with({&iov, 1}, fds) : stream_->read({&iov, 1});
     if (result.error != Errc::ok) return gone(result.error);
     into = into.subspan(result.bytes);
-    if (result.would_block() && !wait_ready(stream_->fd(), POLLIN, deadline)) return gone(Errc::timeout);
+    if (result.would_block() && !wait_ready(stream_->fd(), stream_->blocked_on(POLLIN), deadline))
+      return gone(Errc::timeout);
   }
   return {};
 }

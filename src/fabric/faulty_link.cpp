@@ -19,6 +19,7 @@ FaultyLink::~FaultyLink() {
 
 void FaultyLink::submit(Transfer& transfer) noexcept {
   transfer.begin();
+  if (const Errc why = broken(); why != Errc::ok) return transfer.finish(why);
   {
     const std::lock_guard lock(mutex_);
     const std::uint64_t step = ++step_;

@@ -26,7 +26,8 @@ std::uint32_t Transfer::pages() const {
 Errc Transfer::check() const noexcept {
   std::uint64_t pages = 0;
   for (const auto& segment : segments) {
-    if (segment.count == 0 || segment.local == nullptr) return Errc::invalid;
+    const bool wraps = std::uint64_t{segment.first.value} + segment.count > std::uint64_t{UINT32_MAX} + 1;
+    if (segment.count == 0 || segment.local == nullptr || wraps) return Errc::invalid;
     pages += segment.count;
   }
   const bool fits = !segments.empty() && segments.size() <= wire::kMaxSegments && pages <= wire::kMaxTransferPages;
@@ -35,22 +36,24 @@ Errc Transfer::check() const noexcept {
 
 Expected<wire::GrantReply> Link::grant(std::uint32_t frames, unsigned min_order) {
   const wire::Grant request{frames, static_cast<std::uint8_t>(min_order)};
+  const std::lock_guard lock(holding_mutex_);
   auto reply = decoded<wire::GrantReply>(call(wire::Type::grant, wire::encode(request)));
   if (!reply) return reply;
   if (auto reached = reach(reply->extents); !reached) {
     // Frames that cannot be reached are of no use; that they were given back is all that matters now.
-    (void)give_back(reply->extents);
+    (void)call(wire::Type::give_back, wire::encode_extents(reply->extents));
     return std::move(reached).error();
   }
   return reply;
 }
 
 Expected<void> Link::give_back(std::span<const Extent> extents) {
-  forget(extents);
+  const std::lock_guard lock(holding_mutex_);
   while (!extents.empty()) {
     const auto batch = extents.first(std::min<std::size_t>(extents.size(), wire::kMaxExtents));
     auto reply = call(wire::Type::give_back, wire::encode_extents(batch));
     if (!reply) return std::move(reply).error();
+    forget(batch);
     extents = extents.subspan(batch.size());
   }
   return {};

@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -142,7 +143,7 @@ class Link {
   // Makes frames that this client holds reachable (shm: maps their slabs). grant() does it for what it grants; an heir
   // does it once for what it inherited.
   virtual Expected<void> reach(std::span<const Extent> extents) = 0;
-  // The reverse: give_back() calls it before the node hears of it. REQUIRES: nobody uses these frames any more.
+  // The reverse: give_back() calls it once the node has them. REQUIRES: nobody uses these frames any more.
   virtual void forget(std::span<const Extent> extents) noexcept = 0;
 
   [[nodiscard]] const Session& session() const { return session_; }
@@ -153,6 +154,10 @@ class Link {
 
  protected:
   Link() = default;
+  // Held from a grant or return until its reply has been acted on by reach() or forget(). Otherwise a slab given back
+  // by one thread and granted again to another could be unmapped by the first after the second has mapped it.
+  std::mutex holding_mutex_;
+
   Session session_;
   NodeInfo node_;
 };

@@ -59,6 +59,12 @@ Expected<sockaddr_un> unix_address(const std::string& path) {
   return address;
 }
 
+// A socket whose queue is full belongs to a node that is busy, or stopped, but there.
+bool somebody_listens(const sockaddr_un& address) {
+  const Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN;
+}
+
 Expected<Fd> try_connect(const addrinfo& info, const Deadline& deadline) {
   Fd fd(::socket(info.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return system_error("cannot make a socket");
@@ -154,10 +160,15 @@ Expected<TcpListener> listen_tcp(const std::string& text) {
   return listener;
 }
 
-Expected<Fd> listen_unix(const std::string& path, mode_t mode) {
+void UnixListener::remove() const noexcept {
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) == 0 && there.st_ino == inode) ::unlink(path.c_str());
+}
+
+Expected<UnixListener> listen_unix(const std::string& path, mode_t mode) {
   const auto address = unix_address(path);
   if (!address) return address.error();
-  if (connect_unix(path)) {
+  if (somebody_listens(*address)) {
     return Error{Errc::busy, fmt::format("another node is serving on {}; stop it or choose another --socket", path)};
   }
   struct stat there {};
@@ -174,7 +185,8 @@ Expected<Fd> listen_unix(const std::string& path, mode_t mode) {
   const int bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address);
   ::umask(before);
   if (bound != 0 || ::listen(fd.get(), kBacklog) != 0) return system_error(fmt::format("cannot listen on {}", path));
-  return fd;
+  if (::lstat(path.c_str(), &there) != 0) return system_error(fmt::format("cannot listen on {}", path));
+  return UnixListener{std::move(fd), path, there.st_ino};
 }
 
 void tune_tcp(int fd, Millis patience) noexcept {

@@ -24,8 +24,15 @@ struct TcpListener {
 };
 // "host:port"; an empty host is all addresses, port 0 picks a free one.
 Expected<TcpListener> listen_tcp(const std::string& address);
+struct UnixListener {
+  Fd socket;
+  std::string path;
+  ino_t inode = 0;
+  // Removes the socket from the file system, unless another has taken its place there.
+  void remove() const noexcept;
+};
 // Replaces the socket of a process that died; refuses if one is serving there.
-Expected<Fd> listen_unix(const std::string& path, mode_t mode);
+Expected<UnixListener> listen_unix(const std::string& path, mode_t mode);
 
 // Splits "host:port" ("[::1]:7171" for IPv6). The error shows a right one.
 struct HostPort {

@@ -33,6 +33,9 @@ class Stream {
   [[nodiscard]] virtual int fd() const noexcept = 0;
   // Ends the connection in both directions; whoever polls fd() wakes up. Does not free anything.
   virtual void shut() noexcept = 0;
+  // What to poll for after a call would have blocked: `usual` (POLLIN or POLLOUT), unless the stream knows better. In a
+  // TLS handshake a write may have to wait for something to read.
+  [[nodiscard]] virtual short blocked_on(short usual) const noexcept { return usual; }
 };
 
 // A TCP or Unix socket. On a Unix socket descriptors can travel with the bytes.

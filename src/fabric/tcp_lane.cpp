@@ -139,17 +139,59 @@ Errc TcpLane::receive_some(bool* moved) noexcept {
   *moved = true;
   reply_bytes_ += std::min(result.bytes, header_left);
   page_bytes_ += result.bytes - std::min(result.bytes, header_left);
+  return settle();
+}
+
+// Completes the oldest transfer if all of its reply is here.
+Errc TcpLane::settle() noexcept {
   if (reply_bytes_ < sizeof reply_) return Errc::ok;
+  // Looked up only now: it may have been submitted and answered since the read began.
+  Transfer* const transfer = oldest();
   if (const Errc wrong = check_reply(transfer); wrong != Errc::ok) return wrong;
   if (page_bytes_ < reply_.payload) return Errc::ok;
-
   const auto status = static_cast<Errc>(reply_.status);
+  const std::size_t behind = page_bytes_ - reply_.payload;
   reply_bytes_ = page_bytes_ = 0;
   {
     const std::lock_guard lock(flight_mutex_);
     flight_.pop();
   }
+  const Errc result = behind > 0 ? sort_out(*transfer, behind) : Errc::ok;
   complete(*transfer, status);
+  return result;
+}
+
+// A transfer that was alone on the lane was refused, with a header alone, while somebody submitted another: what was
+// read as its pages, into its memory, are replies to later ones.
+Errc TcpLane::sort_out(const Transfer& refused, std::size_t bytes) noexcept {
+  std::array<iovec, wire::kMaxSegments> parts;
+  const std::size_t count = local_buffers(refused, 0, parts.data());
+  for (std::size_t i = 0; i < count && bytes > 0; ++i) {
+    const std::size_t share = std::min(bytes, parts[i].iov_len);
+    const auto* const from = static_cast<const std::byte*>(parts[i].iov_base);
+    if (const Errc error = feed({from, share}); error != Errc::ok) return error;
+    bytes -= share;
+  }
+  return Errc::ok;
+}
+
+// As if these bytes had just been received.
+Errc TcpLane::feed(wire::ByteView bytes) noexcept {
+  while (!bytes.empty()) {
+    std::size_t share = std::min(bytes.size(), sizeof reply_ - reply_bytes_);
+    if (share > 0) {
+      std::memcpy(reinterpret_cast<std::byte*>(&reply_) + reply_bytes_, bytes.data(), share);
+      reply_bytes_ += share;
+    } else {
+      std::array<iovec, wire::kMaxSegments> rest;
+      (void)local_buffers(*oldest(), page_bytes_, rest.data());  // settle() has checked that there is a rest
+      share = std::min(bytes.size(), rest[0].iov_len);
+      std::memcpy(rest[0].iov_base, bytes.data(), share);
+      page_bytes_ += share;
+    }
+    bytes = bytes.subspan(share);
+    if (const Errc error = settle(); error != Errc::ok) return error;
+  }
   return Errc::ok;
 }
 
@@ -160,12 +202,8 @@ Errc TcpLane::check_reply(Transfer* expected) noexcept {
   const bool reads = expected->direction == Direction::read;
   const auto type = static_cast<std::uint16_t>(reads ? wire::Type::read : wire::Type::write);
   if (reply_.type != (type | wire::kReplyBit)) return Errc::version;
-  if (reply_.status != 0) {
-    // A refusal is a header alone. Bytes already read as pages belong to a later reply that raced in: give up.
-    if (reply_.payload != 0) return Errc::version;
-    return page_bytes_ == 0 ? Errc::ok : static_cast<Errc>(reply_.status);
-  }
-  if (reply_.payload != (reads ? expected->pages() << kPageShift : 0)) return Errc::version;
+  const bool pages = reads && reply_.status == 0;  // a refusal is a header alone
+  if (reply_.payload != (pages ? expected->pages() << kPageShift : 0)) return Errc::version;
   return really_sent(*expected) ? Errc::ok : Errc::version;
 }
 

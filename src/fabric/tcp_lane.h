@@ -67,7 +67,10 @@ class TcpLane {
   void add_to_batch(Transfer& transfer, std::span<std::byte, kRequestBytes> request) noexcept;
   // REQUIRES: receive_mutex_. One read; *moved says whether anything came.
   Errc receive_some(bool* moved) noexcept;
+  Errc settle() noexcept;
   Errc check_reply(Transfer* expected) noexcept;
+  Errc sort_out(const Transfer& refused, std::size_t bytes) noexcept;
+  Errc feed(wire::ByteView bytes) noexcept;
   // The two ways to wait; see above.
   Errc lead(Transfer& transfer) noexcept;
   Errc follow(Transfer& transfer, std::uint32_t seen) noexcept;

@@ -2,6 +2,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -146,6 +147,7 @@ IoResult TlsStream::read(std::span<const iovec> into) noexcept {
     std::size_t done = 0;
     while (done < part.iov_len) {
       std::size_t got = 0;
+      ERR_clear_error();  // what others left in this thread's queue would be taken for ours
       const int outcome = SSL_read_ex(ssl_.get(), static_cast<char*>(part.iov_base) + done, part.iov_len - done, &got);
       if (outcome <= 0) return total > 0 ? IoResult{total, Errc::ok} : failed(outcome);
       done += got;
@@ -176,6 +178,7 @@ IoResult TlsStream::write_gathered(std::span<const iovec> from) noexcept {
   }
   if (size == 0) return {};
   std::size_t sent = 0;
+  ERR_clear_error();
   const int outcome = SSL_write_ex(ssl_.get(), data, std::min(size, kRecord), &sent);
   if (outcome <= 0) return failed(outcome);
   return {sent, Errc::ok};
@@ -198,6 +201,12 @@ IoResult TlsStream::failed(int outcome) noexcept {
 
 void TlsStream::shut() noexcept {
   ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+short TlsStream::blocked_on(short usual) const noexcept {
+  const std::lock_guard lock(mutex_);
+  if (SSL_want_read(ssl_.get())) return POLLIN;
+  return SSL_want_write(ssl_.get()) ? POLLOUT : usual;
 }
 
 std::string TlsStream::complaint() const {

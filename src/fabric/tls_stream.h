@@ -35,6 +35,7 @@ class TlsStream final : public Stream {
   IoResult write(std::span<const iovec> from) noexcept override;
   [[nodiscard]] int fd() const noexcept override { return socket_.get(); }
   void shut() noexcept override;
+  [[nodiscard]] short blocked_on(short usual) const noexcept override;
 
   // What went wrong, for people; empty if nothing did.
   [[nodiscard]] std::string complaint() const;

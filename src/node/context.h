@@ -2,6 +2,7 @@
 // Thread safety: set up before the first connection; afterwards only the counters change.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -21,9 +22,11 @@ struct NodeContext {
   Millis lease{0};
   std::uint64_t boot_id = 0;  // random: tells this process from the one before it on the same address
   Clock::time_point started = Clock::now();
-  std::atomic<unsigned> greeting{0};  // connections that have not proved themselves yet
+  std::array<std::atomic<unsigned>, 2> greeting{};  // connections that have not proved themselves yet, by medium
   std::atomic<std::uint64_t> pages_read{0};
   std::atomic<std::uint64_t> pages_written{0};
+
+  std::atomic<unsigned>& greeting_on(Medium medium) { return greeting[static_cast<std::size_t>(medium)]; }
 
   [[nodiscard]] wire::StatusReply status() const {
     wire::StatusReply status;

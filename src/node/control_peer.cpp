@@ -16,17 +16,18 @@ ControlPeer::ControlPeer(std::unique_ptr<Stream> stream, NodeContext& node, Arri
       patience_(patience),
       message_deadline_(Clock::now() + patience.handshake),
       in_(Header::kBytes) {
-  node_.greeting.fetch_add(1);
+  node_.greeting_on(greeter_.medium()).fetch_add(1);
 }
 
 ControlPeer::~ControlPeer() {
-  if (greeting()) node_.greeting.fetch_sub(1);
+  if (greeting()) node_.greeting_on(greeter_.medium()).fetch_sub(1);
   if (!greeter_.done() || !greeter_.client() || greeter_.superseded()) return;
   if (greeter_.client()->medium == Medium::shm) node_.ledger.end(*greeter_.client());
 }
 
 Peer::Want ControlPeer::step() noexcept {
-  for (int i = 0; i < kMessagesPerStep; ++i) {
+  const auto turn_ends = Clock::now() + kTurn;
+  for (bool first = true; first || Clock::now() < turn_ends; first = false) {
     if (!out_.empty()) {
       bool sent = false;
       if (!send(&sent)) return Want::close;
@@ -90,7 +91,7 @@ void ControlPeer::serve() {
   const wire::ByteView body = wire::ByteView(in_).subspan(Header::kBytes);
   const bool was_greeting = greeting();
   Answer answer = was_greeting ? greeter_.answer(type, body) : answer_call(type, body);
-  if (was_greeting && !greeting()) node_.greeting.fetch_sub(1);
+  if (was_greeting && !greeting()) node_.greeting_on(greeter_.medium()).fetch_sub(1);
   // A refused handshake, a farewell and a fenced client end the connection, once they have been told.
   closing_ = (was_greeting && answer.status != Errc::ok) || answer.status == Errc::fenced || type == Type::bye;
 
@@ -144,6 +145,11 @@ Answer ControlPeer::answer_grant(wire::ByteView body) {
   auto extents = node_.ledger.grant(*greeter_.client(), request->frames, request->min_order);
   if (!extents) return Answer::refuse(extents.error());
   return Answer{Errc::ok, wire::encode(wire::GrantReply{*std::move(extents), node_.ledger.load()}), {}};
+}
+
+std::optional<Clock::time_point> ControlPeer::greeting_since(bool local) const noexcept {
+  if (!greeting() || local != (greeter_.medium() == Medium::shm)) return std::nullopt;
+  return message_deadline_ - patience_.handshake;
 }
 
 bool ControlPeer::overdue(Clock::time_point now) const noexcept {

@@ -26,13 +26,15 @@ class ControlPeer final : public Peer {
   Want step() noexcept override;
   [[nodiscard]] int fd() const noexcept override { return stream_->fd(); }
   [[nodiscard]] bool overdue(Clock::time_point now) const noexcept override;
+  [[nodiscard]] std::optional<Clock::time_point> greeting_since(bool local) const noexcept override;
   [[nodiscard]] bool greeting() const { return !greeter_.done(); }
 
   // The lane this connection has become. REQUIRES: step() returned hand_over. Nothing is left of this peer.
   std::unique_ptr<Peer> into_lane();
 
  private:
-  static constexpr int kMessagesPerStep = 64;  // then the loop's other peers have their turn
+  // What one step may take before the loop's other peers have their turn. A grant alone may take longer.
+  static constexpr auto kTurn = std::chrono::milliseconds(1);
 
   bool receive(bool* complete) noexcept;
   bool send(bool* complete) noexcept;

@@ -27,13 +27,14 @@ Answer Greeter::answer(wire::Type type, wire::ByteView body) {
 }
 
 Answer Greeter::answer_hello(wire::ByteView body) {
-  auto hello = wire::decode<wire::Hello>(body);
-  if (!hello) return Answer::refuse(Errc::invalid, "malformed hello");
-  if (hello->version_min > wire::kVersion || hello->version_max < wire::kVersion) {
+  const auto versions = wire::decode_versions(body);
+  if (versions && (versions->min > wire::kVersion || versions->max < wire::kVersion)) {
     return Answer::refuse(Errc::version, fmt::format("this node speaks protocol {}, the client {} to {}: install the "
                                                      "same version of comex on both",
-                                                     wire::kVersion, hello->version_min, hello->version_max));
+                                                     wire::kVersion, versions->min, versions->max));
   }
+  auto hello = wire::decode<wire::Hello>(body);
+  if (!hello) return Answer::refuse(Errc::invalid, "malformed hello");
   hello_ = *std::move(hello);
   arrival_.name = hello_.name;
   arrival_.pid = hello_.pid;

@@ -32,6 +32,7 @@ class Greeter {
   // True once both sides have proved themselves.
   [[nodiscard]] bool done() const { return stage_ == Stage::done; }
   [[nodiscard]] wire::Purpose purpose() const { return hello_.purpose; }
+  [[nodiscard]] Medium medium() const { return arrival_.medium; }
   // The client that this connection now speaks for; null for an observer. REQUIRES: done().
   [[nodiscard]] const std::shared_ptr<Client>& client() const { return client_; }
   // This connection speaks for the client no more: it has come back on another. REQUIRES: done().

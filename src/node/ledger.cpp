@@ -21,7 +21,8 @@ Ledger::Ledger(Arena& arena, const LedgerConfig& config)
       buddy_(arena.slabs(), arena.slab_order()),
       references_(arena.frames()),
       dirty_(arena.frames()),
-      settled_(arena.slabs()) {}
+      settled_(arena.slabs()),
+      live_(arena.slabs()) {}
 
 // --- clients ---
 
@@ -67,24 +68,31 @@ std::shared_ptr<Client> Ledger::find(ClientId id) {
 
 void Ledger::end(Client& client) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = clients_.find(client.id.value); found != clients_.end()) leave(found);
+  if (const auto found = clients_.find(client.id.value); found != clients_.end()) leave(found, Fate::free);
 }
 
 std::size_t Ledger::end_silent(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
+  // If this process itself was away (stopped, or its machine paused), so were everybody's beats, unread in the sockets.
+  const bool was_away = now - last_look_ > config_.lease / 2;
+  last_look_ = now;
+  if (was_away) {
+    for (const auto& [id, client] : clients_) client->touch(now);
+    return 0;
+  }
   std::size_t ended = 0;
   for (auto at = clients_.begin(); at != clients_.end();) {
     if (now - at->second->last_heard() <= config_.lease) {
       ++at;
     } else {
-      at = leave(at);
+      at = leave(at, at->second->medium == Medium::shm ? Fate::quarantine : Fate::free);
       ++ended;
     }
   }
   return ended;
 }
 
-Ledger::Clients::iterator Ledger::leave(Clients::iterator at) {
+Ledger::Clients::iterator Ledger::leave(Clients::iterator at, Fate fate) {
   const std::shared_ptr<Client> client = at->second;
   client->fenced.store(true);
   client->fence.raise();
@@ -94,7 +102,7 @@ Ledger::Clients::iterator Ledger::leave(Clients::iterator at) {
     client->holdings.for_each([&](Extent extent) { held.push_back(extent); });
     client->holdings.clear();
   }
-  for (const auto& extent : held) release(extent);
+  for (const auto& extent : held) release(extent, fate);
   if (--client->family->members == 0 && client->family->zone != kCommonZone) buddy_.drop_zone(client->family->zone);
   return clients_.erase(at);
 }
@@ -135,6 +143,7 @@ void Ledger::prepare(const Extent& extent, ZoneId zone) {
     scrub(Extent{FrameNo{slab << buddy_.slab_order()}, std::uint32_t{1} << buddy_.slab_order()});
     settled_[slab] = true;
   }
+  live_[slab] += extent.count;
   for (std::uint32_t i = 0; i < extent.count; ++i) {
     references_[extent.first.value + i] = 1;
     dirty_[extent.first.value + i] = true;
@@ -167,12 +176,12 @@ Expected<void> Ledger::give_back(Client& client, const std::vector<Extent>& exte
                                              extents[i].first.value, extents[i].count)};
     }
   }
-  for (const auto& extent : extents) release(extent);
+  for (const auto& extent : extents) release(extent, Fate::free);
   return {};
 }
 
-// Drops one reference to each frame and frees those that nobody holds any more.
-void Ledger::release(const Extent& extent) {
+// Drops one reference to each frame and disposes of those that nobody holds any more.
+void Ledger::release(const Extent& extent, Fate fate) {
   const std::uint32_t slab_frames = std::uint32_t{1} << buddy_.slab_order();
   std::uint32_t run = 0;
   for (std::uint32_t i = 0; i <= extent.count; ++i) {
@@ -180,10 +189,26 @@ void Ledger::release(const Extent& extent) {
     const bool last = i < extent.count && --references_[frame] == 0;
     const bool slab_begins = frame % slab_frames == 0;
     if (run > 0 && (!last || slab_begins)) {
-      free_run(Extent{FrameNo{frame - run}, run});
+      dispose(Extent{FrameNo{frame - run}, run}, fate);
       run = 0;
     }
     if (last) ++run;
+  }
+}
+
+void Ledger::dispose(const Extent& run, Fate fate) {
+  const std::uint32_t slab = buddy_.slab_of(run.first);
+  live_[slab] -= run.count;
+  if (fate == Fate::quarantine) {
+    quarantine_[slab].push_back(run);
+  } else {
+    free_run(run);
+  }
+  if (live_[slab] > 0) return;
+  if (const auto found = quarantine_.find(slab); found != quarantine_.end()) {
+    const auto runs = std::move(found->second);
+    quarantine_.erase(found);
+    for (const auto& quarantined : runs) free_run(quarantined);
   }
 }
 
@@ -270,7 +295,8 @@ void Ledger::describe(wire::StatusReply& status) const {
   status.frames = arena_.frames();
   status.load = load_now();
   status.client_count = static_cast<std::uint32_t>(clients_.size());
-  status.metadata_bytes = buddy_.metadata_bytes() + references_.size() * sizeof references_[0] + dirty_.size() / 8;
+  status.metadata_bytes = buddy_.metadata_bytes() + references_.size() * sizeof references_[0] + dirty_.size() / 8 +
+                          live_.size() * sizeof live_[0];
   for (const auto& [id, client] : clients_) {
     status.metadata_bytes += client->holdings.metadata_bytes() + sizeof(Client);
     if (status.clients.size() >= wire::kMaxStatusClients) continue;

@@ -12,6 +12,9 @@
 //  3. A slab that was exported (mapped by shm clients) and has become free is withheld until its memory has been
 //     replaced: a zombie that still maps it maps nothing that anybody uses.
 //  4. A client's fence is raised, and its holdings are emptied, before any of its frames is freed.
+//  5. Frames that a silent shm client alone held are quarantined, not freed, as long as others hold frames of the same
+//     slab: the client may be stopped in the middle of a copy into one of them. They are free when the slab is empty,
+//     and with it replaced.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +36,8 @@ namespace comex {
 struct LedgerConfig {
   Millis lease{10'000};
   std::uint32_t max_clients = 1024;
-  // What one grant gives at most, so that no client can empty a node in one call: 256 MiB.
-  std::uint32_t max_grant = 1U << 16;
+  // What one grant gives at most: 64 MiB, which take some 10 ms to scrub while others wait for the ledger.
+  std::uint32_t max_grant = 1U << 14;
 };
 
 // Who comes in, as its connection shows.
@@ -82,8 +85,10 @@ class Ledger {
   // All REQUIRE: mutex_ held.
   Expected<std::shared_ptr<Client>> enter(ClientId id, const wire::SessionKey& key, const Arrival& arrival,
                                           std::shared_ptr<Family> family);
-  Clients::iterator leave(Clients::iterator at);
-  void release(const Extent& extent);
+  enum class Fate { free, quarantine };
+  Clients::iterator leave(Clients::iterator at, Fate fate);
+  void release(const Extent& extent, Fate fate);
+  void dispose(const Extent& run, Fate fate);
   void free_run(const Extent& run);
   void prepare(const Extent& extent, ZoneId zone);
   void scrub(const Extent& extent);
@@ -98,7 +103,10 @@ class Ledger {
   std::vector<std::uint16_t> references_;  // by frame
   std::vector<bool> dirty_;                // by frame: may hold somebody's bytes
   std::vector<bool> settled_;              // by slab: scrubbed for the zone it is in (zones but the common one)
-  std::deque<std::uint32_t> withheld_;     // slabs whose memory must be replaced
+  std::vector<std::uint32_t> live_;        // by slab: frames with references
+  std::map<std::uint32_t, std::vector<Extent>> quarantine_;  // by slab
+  std::deque<std::uint32_t> withheld_;                       // slabs whose memory must be replaced
+  Clock::time_point last_look_ = Clock::now();               // of end_silent()
   Clients clients_;
   std::uint64_t last_id_ = 0;
   double service_ns_ = 0;  // mean time of a grant, slowly moving

@@ -49,10 +49,20 @@ class LedgerTest : public testing::Test {
   void fill(const std::vector<Extent>& extents, int value) {
     for (const auto& e : extents) std::memset(arena_->frame_address(e.first), value, e.bytes());
   }
+  // Looks for silent clients often enough, as a server does, while this much time passes. How many were ended.
+  std::size_t pass_time(Millis span) {
+    std::size_t ended = 0;
+    for (const auto end = now_ + span; now_ < end;) {
+      now_ = std::min(end, now_ + LedgerConfig{}.lease / 4);
+      ended += ledger_->end_silent(now_);
+    }
+    return ended;
+  }
   std::uint32_t free_frames() const { return ledger_->load().free_frames; }
 
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Ledger> ledger_;
+  Clock::time_point now_ = Clock::now();
 };
 
 TEST_F(LedgerTest, grant_and_give_back) {
@@ -190,13 +200,43 @@ TEST_F(LedgerTest, silent_clients_are_ended_and_fenced) {
   grant(*silent, 128);
   const auto heir = ledger_->share(*silent);
   ASSERT_TRUE(heir);
-  EXPECT_EQ(ledger_->end_silent(Clock::now()), 0U);
-  const auto later = Clock::now() + LedgerConfig{}.lease + Millis(1);
-  EXPECT_EQ(ledger_->end_silent(later), 2U) << "an heir that nobody claimed as well";
+  EXPECT_EQ(pass_time(LedgerConfig{}.lease - Millis(100)), 0U);
+  EXPECT_EQ(pass_time(Millis(200)), 2U) << "an heir that nobody claimed as well";
   EXPECT_TRUE(silent->fenced.load());
   EXPECT_EQ(ledger_->grant(*silent, 1, 0).error().code, Errc::fenced);
   EXPECT_EQ(ledger_->share(*silent).error().code, Errc::fenced);
   EXPECT_FALSE(ledger_->find(silent->id));
+  EXPECT_EQ(free_frames(), arena_->frames());
+}
+
+TEST_F(LedgerTest, nobody_is_ended_for_silence_while_the_node_itself_was_away) {
+  const auto client = admit();
+  const auto extents = grant(*client, 8);
+  now_ += 3 * LedgerConfig{}.lease;
+  EXPECT_EQ(ledger_->end_silent(now_), 0U);
+  EXPECT_TRUE(client->holdings.holds(extents[0]));
+  EXPECT_EQ(pass_time(LedgerConfig{}.lease + Millis(1)), 1U) << "but it must be heard from then on";
+}
+
+// The silent one may be stopped in the middle of a copy into a frame that only it held.
+TEST_F(LedgerTest, frames_of_a_silent_client_are_not_given_to_its_family_while_the_slab_lives) {
+  const auto parent = admit(Medium::shm);
+  const auto shared = grant(*parent, 8);
+  const auto share = ledger_->share(*parent);
+  ASSERT_TRUE(share);
+  const auto own = grant(*parent, 64);
+  ASSERT_EQ(own[0].first.value / kSlabFrames, shared[0].first.value / kSlabFrames);
+  const auto heir = ledger_->find(share->heir);
+  pass_time(LedgerConfig{}.lease - Millis(100));
+  heir->touch(now_);
+  ASSERT_EQ(pass_time(Millis(200)), 1U);
+  ASSERT_TRUE(parent->fenced.load());
+  for (int i = 0; i < 6; ++i) {
+    for (const auto& e : grant(*heir, 64)) {
+      EXPECT_TRUE(e.end() <= own[0].first.value || own[0].end() <= e.first.value) << "the late copy would land here";
+    }
+  }
+  ledger_->end(*heir);
   EXPECT_EQ(free_frames(), arena_->frames());
 }
 

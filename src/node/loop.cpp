@@ -35,6 +35,20 @@ void Loop::adopt(std::unique_ptr<Peer> peer) {
   eventfd_write(wake_.get(), 1);
 }
 
+void Loop::drop_longest(const std::function<std::optional<Clock::time_point>(const Peer&)>& since) {
+  auto longest = peers_.end();
+  std::optional<Clock::time_point> earliest;
+  for (auto at = peers_.begin(); at != peers_.end(); ++at) {
+    const auto when = since(*at->second.peer);
+    if (!when || (earliest && *when >= *earliest)) continue;
+    longest = at;
+    earliest = when;
+  }
+  if (longest == peers_.end()) return;
+  peers_.erase(longest);  // closing the descriptor takes it out of epoll
+  peer_count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void Loop::run() {
   while (!stopping_.load()) {
     const auto start = Clock::now();

@@ -38,6 +38,8 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   void adopt(std::unique_ptr<Peer> peer);
+  // Closes the peer for which `since` is earliest, if there is one. REQUIRES: on the loop's own thread (in a hook).
+  void drop_longest(const std::function<std::optional<Clock::time_point>(const Peer&)>& since);
   [[nodiscard]] std::size_t peers() const { return peer_count_.load(std::memory_order_relaxed); }
 
  private:

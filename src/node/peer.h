@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "base/clock.h"
 
@@ -24,6 +25,10 @@ class Peer {
   [[nodiscard]] virtual int fd() const noexcept = 0;
   // True if it must be closed: a handshake or a message takes too long, or its client was fenced.
   [[nodiscard]] virtual bool overdue(Clock::time_point now) const noexcept = 0;
+  // When it came, if it has not proved itself yet and came in by that kind of socket (local: the Unix one).
+  [[nodiscard]] virtual std::optional<Clock::time_point> greeting_since(bool /*local*/) const noexcept {
+    return std::nullopt;
+  }
 };
 
 }  // namespace comex

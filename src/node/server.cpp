@@ -23,7 +23,8 @@ namespace comex {
 namespace {
 
 constexpr unsigned kMaxLaneThreads = 4;
-// Connections that have not proved themselves yet: beyond these, newcomers are turned away.
+// Connections on one listener that have not proved themselves yet: beyond these, a newcomer takes the place of the one
+// that has kept us waiting longest. So a crowd that says nothing keeps nobody out.
 constexpr unsigned kMaxGreeting = 256;
 // Withheld slabs replaced between two looks at the sockets: a millisecond or two.
 constexpr std::size_t kRenewAtOnce = 4;
@@ -63,7 +64,7 @@ class Server::Impl {
   std::unique_ptr<NodeContext> context_;
   SslContext tls_;
   TcpListener tcp_;
-  Fd unix_;
+  UnixListener unix_;
   // Lane loops outlive the control loop, which hands peers to them.
   std::vector<std::unique_ptr<Loop>> lanes_;
   std::unique_ptr<Loop> control_;
@@ -82,7 +83,7 @@ class Server::Impl {
 Server::Impl::~Impl() {
   control_.reset();
   lanes_.clear();
-  if (unix_) ::unlink(config_.socket.c_str());
+  if (unix_.socket) unix_.remove();
 }
 
 Expected<void> Server::Impl::start() {
@@ -146,7 +147,9 @@ Expected<void> Server::Impl::start_loops() {
   Loop::Hooks hooks;
   if (tcp_.socket)
     hooks.watched.emplace_back(tcp_.socket.get(), [this](Loop& l) { accept_all(l, tcp_.socket.get(), false); });
-  if (unix_) hooks.watched.emplace_back(unix_.get(), [this](Loop& l) { accept_all(l, unix_.get(), true); });
+  if (unix_.socket) {
+    hooks.watched.emplace_back(unix_.socket.get(), [this](Loop& l) { accept_all(l, unix_.socket.get(), true); });
+  }
   hooks.hand_over = [this](std::unique_ptr<Peer> peer) { place_lane(std::move(peer)); };
   hooks.tick = [this] { return keep_house(); };
   auto control = Loop::start(Nanos(0), tick(), std::move(hooks));
@@ -158,7 +161,7 @@ Expected<void> Server::Impl::start_loops() {
 bool Server::Impl::full(const Loop& control) const {
   std::size_t count = control.peers();
   for (const auto& lane : lanes_) count += lane->peers();
-  return count >= config_.max_connections || context_->greeting.load() >= kMaxGreeting;
+  return count >= config_.max_connections;
 }
 
 // Runs on the control loop, which may be running before control_ is set: hence the parameter.
@@ -169,6 +172,9 @@ void Server::Impl::accept_all(Loop& control, int listener, bool local) {
     if (full(control)) continue;  // closes it
     Arrival arrival;
     arrival.medium = local ? Medium::shm : Medium::tcp;
+    if (context_->greeting_on(arrival.medium).load() >= kMaxGreeting) {
+      control.drop_longest([&](const Peer& peer) { return peer.greeting_since(arrival.medium == Medium::shm); });
+    }
     if (local) {
       ucred peer{};
       socklen_t size = sizeof peer;
@@ -230,7 +236,7 @@ std::optional<Url> Server::tcp_url() const {
 }
 
 std::optional<Url> Server::unix_url() const {
-  if (!impl_->unix_) return std::nullopt;
+  if (!impl_->unix_.socket) return std::nullopt;
   Url url;
   url.scheme = Url::Scheme::unix_socket;
   url.path = impl_->config_.socket;

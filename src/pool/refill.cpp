@@ -18,7 +18,8 @@ double frames_per_round_trip(const RefillModel& model) {
 std::uint32_t refill_threshold(const RefillModel& model, const RefillConfig& config) {
   const double frames = std::ceil(frames_per_round_trip(model));
   const double low = config.min_threshold;
-  const double high = std::max(config.min_threshold, config.max_threshold);
+  const double share = config.max_share * model.free_frames;
+  const double high = std::max(low, std::min<double>(config.max_threshold, share));
   // Not std::clamp alone: a NaN from a clock gone mad must end up as the smallest, not as undefined behaviour.
   if (!(frames > low)) return config.min_threshold;
   return static_cast<std::uint32_t>(std::min(frames, high));
@@ -69,6 +70,7 @@ RefillModel RefillEstimator::model(double pages_per_us, unsigned nodes) const {
   model.clients = std::max(1U, load_.clients);
   model.nodes = nodes;
   model.probability = config_.probability;
+  model.free_frames = load_.free_frames;
   return model;
 }
 

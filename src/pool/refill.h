@@ -27,6 +27,8 @@ namespace comex {
 struct RefillConfig {
   std::uint32_t min_threshold = 1024;   // frames: where the design starts; 4 MiB for a client is little
   std::uint32_t max_threshold = 16384;  // frames: beyond this the paper sees programs slow down (hoarding)
+  // of what the node has left: a fast program must not empty a small node into its list. Not below min_threshold
+  double max_share = 1.0 / 16;
   // frames in one request: a node clears what it grants, so a larger one makes the first frames wait for the last
   std::uint32_t max_ask = 2048;
   double probability = 1.0;          // P: assume that everybody asks at once, as the paper does
@@ -35,12 +37,13 @@ struct RefillConfig {
 };
 
 struct RefillModel {
-  double pages_per_us = 0;  // peak consumption
-  double network_us = 0;    // T_nw
-  double service_us = 0;    // T_s
-  unsigned clients = 1;     // N
-  unsigned nodes = 1;       // M
-  double probability = 1;   // P
+  double pages_per_us = 0;                 // peak consumption
+  double network_us = 0;                   // T_nw
+  double service_us = 0;                   // T_s
+  unsigned clients = 1;                    // N
+  unsigned nodes = 1;                      // M
+  double probability = 1;                  // P
+  std::uint32_t free_frames = UINT32_MAX;  // what the node has left
 };
 
 double expected_rtt_us(const RefillModel& model);

@@ -40,6 +40,16 @@ TEST(Refill, threshold_staysWithinLimits) {
   EXPECT_EQ(refill_threshold(model, config), 1024U);
 }
 
+TEST(Refill, threshold_leavesASmallNodeItsMemory) {
+  const RefillConfig config;
+  RefillModel model = kPaper;
+  model.network_us = 1e6;
+  model.free_frames = 1 << 16;
+  EXPECT_EQ(refill_threshold(model, config), 4096U);
+  model.free_frames = 100;
+  EXPECT_EQ(refill_threshold(model, config), 1024U);
+}
+
 TEST(Refill, threshold_riseWithClientsAndFallsWithNodes) {
   RefillConfig config;
   config.min_threshold = 1;

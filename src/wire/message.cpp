@@ -69,6 +69,15 @@ Bytes encode(const Hello& m) {
   return w.take();
 }
 
+std::optional<Versions> decode_versions(ByteView hello) {
+  Reader r(hello);
+  const auto magic = r.get<std::uint32_t>();
+  const auto min = r.get<std::uint16_t>();
+  const auto max = r.get<std::uint16_t>();
+  if (!r.ok() || magic != kMagic || min > max) return std::nullopt;
+  return Versions{min, max};
+}
+
 template <>
 std::optional<Hello> decode(ByteView body) {
   Reader r(body);

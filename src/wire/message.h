@@ -152,6 +152,13 @@ struct StatusReply {
 inline constexpr std::uint32_t kMaxStatusClients = 256;
 inline constexpr std::size_t kMaxName = 64;
 
+// The versions a hello names, whatever else a later version may say in it. Nothing if it is no hello at all.
+struct Versions {
+  std::uint16_t min = 0;
+  std::uint16_t max = 0;
+};
+std::optional<Versions> decode_versions(ByteView hello);
+
 // Headers are checked for what holds of any message; limits that depend on the connection are the caller's.
 std::optional<Header> decode_header(std::span<const std::byte, Header::kBytes> bytes);
 

@@ -133,8 +133,9 @@ std::optional<Message> shake(RawPeer& peer, const wire::Hello& hello, wire::Byte
   return peer.call(wire::Type::proof, wire::encode(wire::Proof{wire::client_proof(key, said)}));
 }
 
-RawSession::RawSession(const TestNode& the_node, Over the_over) : node(the_node), over(the_over) {
-  auto opened = open_channel(node.url(over), node.options(over), wire::Purpose::begin, nullptr);
+RawSession::RawSession(const TestNode& the_node, Over the_over, const LinkOptions& the_options)
+    : node(the_node), over(the_over), options(the_options) {
+  auto opened = open_channel(node.url(over), options, wire::Purpose::begin, nullptr);
   if (!opened) throw std::runtime_error(opened.error().message);
   session = opened->session;
   control = std::make_unique<RawPeer>(opened->channel->release());
@@ -142,7 +143,7 @@ RawSession::RawSession(const TestNode& the_node, Over the_over) : node(the_node)
 }
 
 RawPeer RawSession::join(wire::Purpose purpose) const {
-  auto opened = open_channel(node.url(over), node.options(over), purpose, &session);
+  auto opened = open_channel(node.url(over), options, purpose, &session);
   if (!opened) {
     ADD_FAILURE() << "cannot join: " << opened.error().message;
     throw std::runtime_error(opened.error().message);

@@ -69,7 +69,8 @@ std::optional<Message> shake(RawPeer& peer, const wire::Hello& hello, wire::Byte
 
 // A session that was begun honestly, and whose connections are in our hands.
 struct RawSession {
-  RawSession(const TestNode& node, Over over);
+  RawSession(const TestNode& the_node, Over the_over) : RawSession(the_node, the_over, the_node.options(the_over)) {}
+  RawSession(const TestNode& the_node, Over the_over, const LinkOptions& the_options);
 
   // One more connection of the session: purpose lane (tcp, tls) or resume.
   [[nodiscard]] RawPeer join(wire::Purpose purpose) const;
@@ -79,6 +80,7 @@ struct RawSession {
 
   const TestNode& node;
   const Over over;
+  const LinkOptions options;
   Session session;
   std::unique_ptr<RawPeer> control;
 };
