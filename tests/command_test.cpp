@@ -33,9 +33,9 @@ class Command : public testing::Test {
 
 TEST_F(Command, serve_says_where_it_serves) {
   const auto secret = folder_.file("secret", "0123456789abcdef0123456789abcdef\n");
-  auto node = start_node({"--listen", "127.0.0.1:0", "--socket", folder_.path("node.sock"), "--secret-file", secret,
-                          "--nid", "42"},
-                         folder_.path("."));
+  auto node = start_node(
+      {"--listen", "127.0.0.1:0", "--socket", folder_.path("node.sock"), "--secret-file", secret, "--nid", "42"},
+      folder_.path("."));
   EXPECT_NE(node.ready.find("16.0 MiB"), std::string::npos) << node.ready;
   EXPECT_NE(node.ready.find("node 42"), std::string::npos) << node.ready;
   ASSERT_TRUE(node.tcp);
@@ -94,8 +94,8 @@ TEST_F(Command, serve_refuses_addresses_that_make_no_sense) {
   }
   const auto outcome = run({"serve", "--memory", "16M", "--listen", "none", "--socket", "none"});
   EXPECT_EQ(outcome.code, 2);
-  const auto too_long = run({"serve", "--memory", "16M", "--listen", "none", "--socket",
-                             folder_.path(std::string(120, 'x'))});
+  const auto too_long =
+      run({"serve", "--memory", "16M", "--listen", "none", "--socket", folder_.path(std::string(120, 'x'))});
   EXPECT_EQ(too_long.code, 2) << too_long.errors;
 }
 

@@ -86,8 +86,8 @@ TEST_P(Isolation, another_client_gets_no_descriptor_of_their_slab) {
     intruder.control->fds.clear();
   }
   // One of its own first does not help.
-  const auto reply = intruder.control->call(
-      wire::Type::map, wire::encode(wire::Map{{own_slab, held_.first.value / kSlab}}));
+  const auto reply =
+      intruder.control->call(wire::Type::map, wire::encode(wire::Map{{own_slab, held_.first.value / kSlab}}));
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->status(), Errc::denied);
   EXPECT_TRUE(intruder.control->fds.empty());
@@ -99,8 +99,8 @@ TEST_P(Isolation, a_guessed_session_id_opens_nothing) {
   const wire::SessionKey zeros{};
   RawSession own(node_, GetParam().intruder);
   for (const wire::Purpose purpose : {wire::Purpose::resume, wire::Purpose::lane}) {
-    for (const wire::ByteView key : {wire::ByteView{}, wire::ByteView(secret), wire::ByteView(zeros),
-                                     wire::ByteView(own.session.key)}) {
+    for (const wire::ByteView key :
+         {wire::ByteView{}, wire::ByteView(secret), wire::ByteView(zeros), wire::ByteView(own.session.key)}) {
       if (GetParam().intruder == Over::tls) break;  // the same code behind another stream; dial() speaks plain bytes
       auto peer = RawPeer::dial(node_.url(GetParam().intruder));
       const auto answer = shake(peer, hello(purpose, holder_->session().client), key);
@@ -198,7 +198,8 @@ class Zombie {
     slab = session.grant(kSlab, 9).at(0);
     const auto reply = session.control->call(wire::Type::map, wire::encode(wire::Map{{slab.first.value / kSlab}}));
     EXPECT_TRUE(reply && reply->status() == Errc::ok && session.control->fds.size() == 2);
-    void* at = mmap(nullptr, kSlab * kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, session.control->fds.at(1).get(), 0);
+    void* at =
+        mmap(nullptr, kSlab * kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, session.control->fds.at(1).get(), 0);
     EXPECT_NE(at, MAP_FAILED);
     memory = static_cast<std::byte*>(at);
     for (std::uint32_t i = 0; i < kSlab; ++i) fill_page(memory + i * kPageSize, 65, i);
@@ -243,7 +244,8 @@ void expect_apart(const TestNode& node, const Zombie& zombie, Over over) {
 
 class KeptDescriptor : public testing::TestWithParam<Over> {};
 
-INSTANTIATE_TEST_SUITE_P(Over, KeptDescriptor, testing::Values(Over::shm, Over::tcp), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Over, KeptDescriptor, testing::Values(Over::shm, Over::tcp),
+                         testing::PrintToStringParamName());
 
 TEST_P(KeptDescriptor, is_worth_nothing_after_bye) {
   TestNode node;
@@ -269,7 +271,8 @@ TEST_P(KeptDescriptor, is_worth_nothing_after_the_frames_were_returned) {
   zombie.scribble();
   expect_apart(node, zombie, GetParam());
   // Nor does asking again help: it holds nothing there.
-  const auto reply = zombie.session.control->call(wire::Type::map, wire::encode(wire::Map{{zombie.slab.first.value / kSlab}}));
+  const auto reply =
+      zombie.session.control->call(wire::Type::map, wire::encode(wire::Map{{zombie.slab.first.value / kSlab}}));
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->status(), Errc::denied);
 }

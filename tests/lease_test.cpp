@@ -23,7 +23,8 @@ ServerConfig with_lease(Millis lease) {
 
 class Lease : public testing::TestWithParam<Over> {};
 
-INSTANTIATE_TEST_SUITE_P(Over, Lease, testing::Values(Over::shm, Over::tcp, Over::tls), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Over, Lease, testing::Values(Over::shm, Over::tcp, Over::tls),
+                         testing::PrintToStringParamName());
 
 // --- clients that die ---
 
@@ -115,7 +116,8 @@ Churned parse_churned(const std::string& line) {
   return churned;
 }
 
-// Stopped in the middle of moving pages, past its lease; its frames go to another; it wakes up and goes on where it was.
+// Stopped in the middle of moving pages, past its lease; its frames go to another; it wakes up and goes on where it
+// was.
 TEST_P(Lease, a_stopped_client_finds_itself_fenced_and_harms_nobody) {
   TestNode node(GetParam(), with_lease(Millis(400)));
   auto slow = start_client(node, GetParam());

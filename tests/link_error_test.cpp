@@ -83,7 +83,9 @@ TEST_P(LinkError, frames_that_wrap_are_refused) {
   EXPECT_TRUE(result == Errc::denied || result == Errc::invalid) << to_string(result);
 }
 
-TEST_P(LinkError, no_segments_is_invalid) { expect_refused({}, Errc::invalid); }
+TEST_P(LinkError, no_segments_is_invalid) {
+  expect_refused({}, Errc::invalid);
+}
 
 TEST_P(LinkError, empty_segments_are_invalid) {
   const Segment segments[] = {{held_.first, 1, local_.page(0)}, {held_.first, 0, local_.page(1)}};
@@ -114,8 +116,8 @@ TEST_P(LinkError, grants_that_make_no_sense_are_invalid) {
 }
 
 TEST_P(LinkError, returning_what_is_not_held_is_denied) {
-  for (const Extent extent : {Extent{FrameNo{node_.frames() - 1}, 1}, Extent{FrameNo{node_.frames()}, 1},
-                              Extent{FrameNo{0}, UINT32_MAX}}) {
+  for (const Extent extent :
+       {Extent{FrameNo{node_.frames() - 1}, 1}, Extent{FrameNo{node_.frames()}, 1}, Extent{FrameNo{0}, UINT32_MAX}}) {
     const auto done = link_->give_back({&extent, 1});
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code, Errc::denied);

@@ -127,7 +127,8 @@ TEST_P(LinkTransfer, large_writes_and_reads_at_once_do_not_lock_up) {
 // One thread's work: random transfers within its own frames, each read compared with what was last written.
 class RandomWorker {
  public:
-  RandomWorker(Link& link, Extent frames, unsigned seed) : link_(link), frames_(frames), random_(seed), seeds_(frames.count, 0) {}
+  RandomWorker(Link& link, Extent frames, unsigned seed)
+      : link_(link), frames_(frames), random_(seed), seeds_(frames.count, 0) {}
 
   // How many pages came back wrong; stops at the first transfer that fails.
   std::uint32_t run(int rounds) {

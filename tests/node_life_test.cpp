@@ -192,8 +192,9 @@ TEST_P(NodeLife, nobody_there) {
 class SocketOfNode : public testing::Test {
  protected:
   Outcome run_second(const std::string& listen) {
-    return run_comex({"serve", "--memory", "16M", "--no-lock", "--no-huge-pages", "--listen", listen, "--socket", path_},
-                     folder_.path("."));
+    return run_comex(
+        {"serve", "--memory", "16M", "--no-lock", "--no-huge-pages", "--listen", listen, "--socket", path_},
+        folder_.path("."));
   }
   void expect_refused(const Outcome& outcome) {
     ASSERT_TRUE(outcome.code);
@@ -242,9 +243,9 @@ TEST_F(SocketOfNode, a_node_too_busy_to_answer_keeps_its_socket) {
     waiting.push_back(*std::move(fd));
     ASSERT_LT(waiting.size(), 10'000U) << "the queue does not fill";
   }
-  Process second({COMEX_BINARY, "serve", "--memory", "16M", "--no-lock", "--no-huge-pages", "--listen", "none", "--socket",
-                  path_},
-                 folder_.path("."));
+  Process second(
+      {COMEX_BINARY, "serve", "--memory", "16M", "--no-lock", "--no-huge-pages", "--listen", "none", "--socket", path_},
+      folder_.path("."));
   const auto ready = second.read_line();  // nothing, if it was refused
   EXPECT_FALSE(ready) << "it took the socket of a node that lives: " << *ready;
   second.kill();

@@ -21,7 +21,9 @@ wire::Bytes header_bytes(std::uint32_t body, std::uint16_t type, std::uint32_t p
   return w.take();
 }
 
-std::uint16_t number(wire::Type type) { return static_cast<std::uint16_t>(type); }
+std::uint16_t number(wire::Type type) {
+  return static_cast<std::uint16_t>(type);
+}
 
 class ProtocolAbuse : public testing::TestWithParam<Over> {
  protected:
@@ -198,9 +200,9 @@ TEST_P(LaneAbuse, a_read_of_the_whole_address_space) {
   RawSession session(node_, GetParam());
   const auto own = session.grant(8, 3);
   // More pages than one request may have, however they are cut.
-  for (const auto& extents : {std::vector<Extent>{{FrameNo{0}, UINT32_MAX}},
-                              std::vector<Extent>(64, Extent{FrameNo{0}, UINT32_MAX}),
-                              std::vector<Extent>{{own.at(0).first, 8}, {FrameNo{0}, wire::kMaxTransferPages}}}) {
+  for (const auto& extents :
+       {std::vector<Extent>{{FrameNo{0}, UINT32_MAX}}, std::vector<Extent>(64, Extent{FrameNo{0}, UINT32_MAX}),
+        std::vector<Extent>{{own.at(0).first, 8}, {FrameNo{0}, wire::kMaxTransferPages}}}) {
     auto lane = session.join(wire::Purpose::lane);
     ASSERT_TRUE(lane.send(request(wire::Type::read, 1, segments(extents))));
     EXPECT_TRUE(lane.closed());
@@ -221,10 +223,10 @@ TEST_P(LaneAbuse, malformed_segments) {
   RawSession session(node_, GetParam());
   const auto own = session.grant(8, 3);
   const auto frame = segments(Extent{own.at(0).first, 1});
-  std::vector<wire::Bytes> bodies{{},                                          // none
-                                  wire::Bytes(frame.begin(), frame.end() - 1), // cut
-                                  segments(Extent{own[0].first, 0}),           // empty
-                                  segments(Extent{FrameNo{UINT32_MAX}, 2}),    // past the end of all frames
+  std::vector<wire::Bytes> bodies{{},                                           // none
+                                  wire::Bytes(frame.begin(), frame.end() - 1),  // cut
+                                  segments(Extent{own[0].first, 0}),            // empty
+                                  segments(Extent{FrameNo{UINT32_MAX}, 2}),     // past the end of all frames
                                   segments(std::vector<Extent>(65, Extent{own[0].first, 1})),
                                   wire::Bytes(wire::kMaxBody)};
   for (const auto& body : bodies) {

@@ -120,7 +120,8 @@ TEST_P(SlowLane, a_request_that_stops_half_way_is_cut_off) {
   Pages pages(8, 102);
   const auto whole = request(wire::Type::write, 1, segments(own.at(0)), std::span(pages.data(), pages.size()));
   const std::size_t before_pages = whole.size() - pages.size();
-  for (const std::size_t sent : {std::size_t{1}, wire::Header::kBytes, before_pages, before_pages + 5, whole.size() - 1}) {
+  for (const std::size_t sent :
+       {std::size_t{1}, wire::Header::kBytes, before_pages, before_pages + 5, whole.size() - 1}) {
     auto lane = session.join(wire::Purpose::lane);
     ASSERT_TRUE(lane.send(wire::ByteView(whole).first(sent)));
     EXPECT_TRUE(lane.closed(kMuchLonger)) << "after " << sent << " bytes";
@@ -132,8 +133,7 @@ TEST_P(SlowLane, a_dribbled_write_is_cut_off) {
   const auto own = session.grant(8, 3);
   auto lane = session.join(wire::Purpose::lane);
   Pages pages(8, 103);
-  EXPECT_TRUE(
-      dribble(lane, request(wire::Type::write, 1, segments(own.at(0)), std::span(pages.data(), pages.size()))));
+  EXPECT_TRUE(dribble(lane, request(wire::Type::write, 1, segments(own.at(0)), std::span(pages.data(), pages.size()))));
 }
 
 TEST_P(SlowLane, a_reader_that_does_not_read_is_cut_off) {

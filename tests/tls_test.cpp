@@ -1,6 +1,5 @@
 // TLS: who is trusted, who is not, and what an end of the connection is called.
 #include <gtest/gtest.h>
-
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -108,10 +107,10 @@ TEST_F(Tls, a_key_that_does_not_fit_is_told_at_the_start) {
   const auto one = ours_.sign("one", "IP:127.0.0.1");
   const auto other = ours_.sign("other", "IP:127.0.0.1");
   config.listen = "127.0.0.1:0";
-  for (const auto& tls : {TlsServerConfig{one.certificate, other.key, ""},
-                          TlsServerConfig{folder_.path("missing"), one.key, ""},
-                          TlsServerConfig{one.certificate, folder_.path("missing"), ""},
-                          TlsServerConfig{one.certificate, one.key, folder_.path("missing")}}) {
+  for (const auto& tls :
+       {TlsServerConfig{one.certificate, other.key, ""}, TlsServerConfig{folder_.path("missing"), one.key, ""},
+        TlsServerConfig{one.certificate, folder_.path("missing"), ""},
+        TlsServerConfig{one.certificate, one.key, folder_.path("missing")}}) {
     config.tls = tls;
     const auto server = Server::start(config);
     ASSERT_FALSE(server);

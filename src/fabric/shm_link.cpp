@@ -116,7 +116,9 @@ Expected<void> ShmLink::map_slabs(std::span<const std::uint32_t> slabs) {
   const wire::Map request{{slabs.begin(), slabs.end()}};
   auto reply = exchange(wire::Type::map, wire::encode(request));
   if (!reply) return std::move(reply).error();
-  if (reply->fds.size() != slabs.size()) return Error{Errc::version, "the node sent too few slabs"};
+  if (reply->fds.size() != slabs.size()) {
+    return Error{Errc::io, "not all of the node's memory could be opened: raise the limit of open files (ulimit -n)"};
+  }
   const std::size_t slab_bytes = kPageSize << node_.slab_order;
   for (std::size_t i = 0; i < slabs.size(); ++i) {
     // Populated here, in the background, so that the first copy into a frame takes no page fault.

@@ -27,7 +27,9 @@ struct Client {
   std::unique_ptr<Link> link;
 };
 
-std::string name_of(Errc code) { return std::string(to_string(code)); }
+std::string name_of(Errc code) {
+  return std::string(to_string(code));
+}
 
 std::string join(Client& client) {
   auto link = connect(client.url, client.options);
@@ -153,7 +155,9 @@ std::string no_more_files(Client&, std::istringstream&) {
   return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? "ok" : "cannot";
 }
 
-std::string broken(Client& client, std::istringstream&) { return name_of(client.link->broken()); }
+std::string broken(Client& client, std::istringstream&) {
+  return name_of(client.link->broken());
+}
 
 std::string bye(Client& client, std::istringstream&) {
   client.link->bye();
@@ -183,8 +187,9 @@ int run(int argc, char** argv) {
   if (joined != "ok") return 1;
 
   const std::map<std::string, std::function<std::string(Client&, std::istringstream&)>> commands{
-      {"grant", grant}, {"write", write},   {"read", read},   {"give_back", give_back}, {"map", map}, {"resume", resume},
-      {"again", again}, {"churn", churn},   {"beat", beat},   {"broken", broken},       {"bye", bye}, {"no_more_files", no_more_files}};
+      {"grant", grant}, {"write", write},   {"read", read},   {"give_back", give_back},
+      {"map", map},     {"resume", resume}, {"again", again}, {"churn", churn},
+      {"beat", beat},   {"broken", broken}, {"bye", bye},     {"no_more_files", no_more_files}};
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string command;
@@ -197,4 +202,6 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return run(argc, argv); }
+int main(int argc, char** argv) {
+  return run(argc, argv);
+}

@@ -3,10 +3,11 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
-#include <openssl/x509v3.h>
 
 #include <cstdio>
 #include <stdexcept>
+
+#include <openssl/x509v3.h>
 
 namespace comex::test {
 namespace {

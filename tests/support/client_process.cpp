@@ -26,7 +26,8 @@ std::vector<Extent> parse_extents(const std::string& answer) {
   std::vector<Extent> extents;
   std::istringstream stream(answer);
   std::string word;
-  stream >> word;  // "ok"
+  stream >> word;
+  if (word != "ok") return extents;
   while (stream >> word) {
     const auto plus = word.find('+');
     extents.push_back(Extent{FrameNo{static_cast<std::uint32_t>(std::stoul(word.substr(0, plus)))},

@@ -19,7 +19,9 @@ std::string over_name(Over over) {
   return "?";
 }
 
-std::ostream& operator<<(std::ostream& out, Over over) { return out << over_name(over); }
+std::ostream& operator<<(std::ostream& out, Over over) {
+  return out << over_name(over);
+}
 
 ServerConfig TestNode::config() {
   ServerConfig config;
@@ -47,7 +49,9 @@ TestNode::TestNode(Over over, ServerConfig config) {
   server_ = *std::move(started);
 }
 
-Url TestNode::url(Over over) const { return over == Over::shm ? *server_->unix_url() : *server_->tcp_url(); }
+Url TestNode::url(Over over) const {
+  return over == Over::shm ? *server_->unix_url() : *server_->tcp_url();
+}
 
 LinkOptions TestNode::options(Over over) const {
   LinkOptions options;
@@ -60,7 +64,9 @@ LinkOptions TestNode::options(Over over) const {
   return options;
 }
 
-std::unique_ptr<Link> TestNode::connect(Over over) const { return connect(over, options(over)); }
+std::unique_ptr<Link> TestNode::connect(Over over) const {
+  return connect(over, options(over));
+}
 
 std::unique_ptr<Link> TestNode::connect(Over over, const LinkOptions& options) const {
   auto link = comex::connect(url(over), options);

@@ -52,7 +52,9 @@ void Pages::fill(std::uint64_t seed) {
   for (std::uint32_t i = 0; i < count_; ++i) fill_page(page(i), seed, i);
 }
 
-void Pages::clear() { std::fill(bytes_.begin(), bytes_.end(), std::byte{0}); }
+void Pages::clear() {
+  std::fill(bytes_.begin(), bytes_.end(), std::byte{0});
+}
 
 bool Pages::are(std::uint64_t seed) const {
   for (std::uint32_t i = 0; i < count_; ++i) {
@@ -65,8 +67,12 @@ bool Pages::are_zeros() const {
   return std::all_of(bytes_.begin(), bytes_.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-Errc write(Link& link, const Extent& frames, Pages& pages) { return move_all(link, Direction::write, frames, pages); }
-Errc read(Link& link, const Extent& frames, Pages& pages) { return move_all(link, Direction::read, frames, pages); }
+Errc write(Link& link, const Extent& frames, Pages& pages) {
+  return move_all(link, Direction::write, frames, pages);
+}
+Errc read(Link& link, const Extent& frames, Pages& pages) {
+  return move_all(link, Direction::read, frames, pages);
+}
 
 std::uint64_t total_frames(const std::vector<Extent>& extents) {
   std::uint64_t total = 0;

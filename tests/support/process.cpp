@@ -95,7 +95,9 @@ Process::Process(Process&& other) noexcept
       errors_(std::move(other.errors_)),
       heard_(std::move(other.heard_)) {}
 
-Process::~Process() { kill(); }
+Process::~Process() {
+  kill();
+}
 
 void Process::signal(int number) const {
   if (pid_ > 0 && !ended_) ::kill(pid_, number);
@@ -106,7 +108,9 @@ bool Process::stop() {
   return wait_until([&] { return all_threads_stopped(pid_); });
 }
 
-void Process::go_on() const { signal(SIGCONT); }
+void Process::go_on() const {
+  signal(SIGCONT);
+}
 
 std::optional<int> Process::wait(Millis cap) {
   if (pid_ <= 0) return std::nullopt;

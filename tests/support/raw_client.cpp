@@ -12,7 +12,9 @@
 
 namespace comex::test {
 
-std::string Message::text() const { return {reinterpret_cast<const char*>(body.data()), body.size()}; }
+std::string Message::text() const {
+  return {reinterpret_cast<const char*>(body.data()), body.size()};
+}
 
 wire::Bytes request(wire::Type type, std::uint32_t tag, wire::ByteView body, wire::ByteView payload) {
   wire::Header header;
@@ -31,7 +33,9 @@ wire::Bytes segments(std::span<const Extent> extents) {
   return w.take();
 }
 
-wire::Bytes segments(const Extent& extent) { return segments(std::span(&extent, 1)); }
+wire::Bytes segments(const Extent& extent) {
+  return segments(std::span(&extent, 1));
+}
 
 RawPeer RawPeer::dial(const Url& url) {
   const Deadline deadline(kPatience);
@@ -152,8 +156,8 @@ RawPeer RawSession::join(wire::Purpose purpose) const {
 }
 
 std::vector<Extent> RawSession::grant(std::uint32_t frames, unsigned min_order) {
-  const auto reply = control->call(wire::Type::grant,
-                                   wire::encode(wire::Grant{frames, static_cast<std::uint8_t>(min_order)}));
+  const auto reply =
+      control->call(wire::Type::grant, wire::encode(wire::Grant{frames, static_cast<std::uint8_t>(min_order)}));
   if (!reply || reply->status() != Errc::ok) return {};
   return wire::decode<wire::GrantReply>(reply->body).value().extents;
 }
