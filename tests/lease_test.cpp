@@ -187,6 +187,10 @@ TEST_P(Lease, a_node_that_was_stopped_does_not_fence_clients_that_kept_beating) 
   Pages pages(8, 83);
   ASSERT_EQ(write(**link, frames, pages), Errc::ok);
 
+  // One more, that does not beat: being away must not excuse the silent for ever.
+  auto silent = comex::connect(GetParam() == Over::shm ? *node.shm : *node.tcp, options);
+  ASSERT_TRUE(silent) << silent.error().message;
+
   const Heartbeat beating(**link);
   ASSERT_TRUE(node.process.stop());
   const Deadline two_leases(2 * kLease);
@@ -195,6 +199,10 @@ TEST_P(Lease, a_node_that_was_stopped_does_not_fence_clients_that_kept_beating) 
   EXPECT_TRUE((*link)->beat()) << to_string((*link)->broken());
   EXPECT_EQ(read(**link, frames, pages), Errc::ok) << "the client lost its memory because the node had slept";
   EXPECT_TRUE(pages.are(83));
+  EXPECT_TRUE(wait_until([&] {
+    const auto status = (*link)->status();
+    return status && status->client_count == 1;
+  })) << "the silent one was not ended";
 }
 
 // --- families on shared memory ---

@@ -1,6 +1,9 @@
 // The life of frames as a client sees it: granted, returned, shared with an heir, found again after a cut connection.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "support/node.h"
 #include "support/pages.h"
 #include "support/wait.h"
@@ -150,6 +153,54 @@ TEST_P(LinkFrames, bye_frees_everything_at_once) {
   EXPECT_FALSE(link->beat());
 }
 
+// Whole slabs come and go on one link from several threads: what one returns, another is granted and must be able to
+// use at once.
+TEST_P(LinkFrames, threads_that_grant_and_return_at_once) {
+  const auto link = connect();
+  std::atomic<unsigned> wrong{0};
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint64_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        Pages pages(4);
+        for (std::uint64_t i = 0; i < 25 && wrong == 0; ++i) {
+          const auto reply = link->grant(kSlab, 9);
+          if (!reply && reply.error().code == Errc::no_memory) continue;  // the others have them all
+          if (!reply || reply->extents.size() != 1) {
+            ++wrong;
+            return;
+          }
+          const Extent some{reply->extents[0].first, 4};
+          pages.fill(t * 1000 + i);
+          bool fine = write(*link, some, pages) == Errc::ok;
+          pages.clear();
+          fine = fine && read(*link, some, pages) == Errc::ok && pages.are(t * 1000 + i);
+          fine = link->give_back(reply->extents).has_value() && fine;
+          if (!fine) ++wrong;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_EQ(link->broken(), Errc::ok);
+  EXPECT_TRUE(node_.all_free_soon());
+}
+
+// More extents than one message holds.
+TEST_P(LinkFrames, a_return_of_very_many_extents) {
+  const auto link = connect();
+  std::vector<Extent> single;
+  for (const auto& extent : granted(*link, node_.frames(), 9)) {
+    for (std::uint32_t i = 0; i < extent.count; i += 2) single.push_back(Extent{extent.first + i, 1});
+    for (std::uint32_t i = 1; i < extent.count; i += 2) single.push_back(Extent{extent.first + i, 1});
+  }
+  single.erase(single.begin() + 7);  // one is kept, so that the last message is not a full one
+  ASSERT_GT(single.size() + 1, wire::kMaxExtents - 1);
+  ASSERT_TRUE(link->give_back(single));
+  EXPECT_TRUE(wait_until([&] { return node_.free_frames() >= node_.frames() - kSlab; }));
+  EXPECT_EQ(node_.server().status().clients.at(0).frames, 1U);
+}
+
 // --- share: fork ---
 
 TEST_P(LinkFrames, an_heir_keeps_frames_its_parent_returns) {
@@ -242,6 +293,25 @@ TEST_P(LinkFrames, resume_after_a_cut_connection_finds_the_frames) {
   EXPECT_EQ(node_.clients(), 1U);
   again->bye();
   EXPECT_TRUE(node_.all_free_soon());
+}
+
+// Who comes back last has the session; the connections it had before end with an error, not with silence.
+TEST_P(LinkFrames, a_second_resume_takes_over) {
+  const auto first = connect();
+  const Extent frames = granted_extent(*first, 64);
+  Pages pages(64, 41);
+  ASSERT_EQ(write(*first, frames, pages), Errc::ok);
+  auto second = node_.resume(GetParam(), first->session());
+  auto third = node_.resume(GetParam(), first->session());
+  ASSERT_TRUE(third->reach({&frames, 1}));
+  EXPECT_FALSE(first->beat());
+  EXPECT_FALSE(second->beat());
+  second.reset();
+  pages.clear();
+  ASSERT_EQ(read(*third, frames, pages), Errc::ok);
+  EXPECT_TRUE(pages.are(41));
+  EXPECT_TRUE(third->beat()) << "the end of an older connection is not the end of the client";
+  EXPECT_EQ(node_.clients(), 1U);
 }
 
 TEST_P(LinkFrames, resume_after_bye_is_fenced) {

@@ -59,7 +59,7 @@ class BareStream : public Batches {
 }  // namespace
 
 BareTcp::BareTcp(Child far_side, std::uint16_t port, Fd ping_pong)
-    : far_side_(std::move(far_side)), port_(port), ping_pong_(std::move(ping_pong)), spin_(bare::kMaxSpin) {}
+    : far_side_(std::move(far_side)), port_(port), ping_pong_(std::move(ping_pong)), spin_(bare::max_spin()) {}
 
 Expected<std::unique_ptr<Peer>> BareTcp::create() {
   Expected<TcpListener> listener = bare::listen_on_loopback();

@@ -47,7 +47,7 @@ class FarSet {
 };
 
 void answer(int fd, FarSet& set) {
-  SpinPolicy spin(kMaxSpin);
+  SpinPolicy spin(max_spin());
   Request request;
   while (receive_spinning(fd, reinterpret_cast<std::byte*>(&request), sizeof request, spin)) {
     const std::size_t bytes = std::size_t{request.pages} * kPageSize;

@@ -34,7 +34,9 @@ Expected<TcpListener> listen_on_loopback();
 Expected<Fd> connect_to_loopback(std::uint16_t port);
 
 // The longest spin of both sides: what a link and a node have unless told otherwise.
-inline constexpr Nanos kMaxSpin = LinkOptions{}.max_spin;
+inline Nanos max_spin() {
+  return LinkOptions{}.max_spin;
+}
 
 // Receives exactly `bytes`: spins on a recv that does not block, then sleeps. False: the peer closed, or an error.
 bool receive_spinning(int fd, std::byte* into, std::size_t bytes, SpinPolicy& spin);
