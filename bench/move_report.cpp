@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/units.h"
 #include "bench/move_bench.h"
@@ -35,7 +36,7 @@ std::string to_text(const MoveResult& result) {
   for (const MoveResult::Share& share : result.spread) widest = std::max(widest, share.node.size());
   for (const MoveResult::Share& share : result.spread) {
     const double part = result.pages > 0 ? static_cast<double>(share.pages) / static_cast<double>(result.pages) : 0;
-    const auto full = static_cast<std::size_t>(part * kBar + 0.5);
+    const auto full = static_cast<std::size_t>(std::lround(part * kBar));
     text += fmt::format("  {:<{}}  {}{}  {:>10}  {:>3.0f} %\n", share.node, widest, std::string(full, '#'),
                         std::string(kBar - full, '-'), format_size(share.pages << kPageShift), part * 100);
   }

@@ -88,9 +88,9 @@ std::string throughput_table(const Figures& figures) {
     // The reading direction of a ratio is "comex as a share of": the higher, the better.
     const bool peer_above = above == kRedis || above == kNbdkit;
     row(fmt::format("{} : {}", peer_above ? below : above, peer_above ? above : below),
-        [&](Direction direction, unsigned threads) {
-          return peer_above ? figures.ratio(below, above, direction, threads)
-                            : figures.ratio(above, below, direction, threads);
+        [&, one = above, other = below](Direction direction, unsigned threads) {
+          return peer_above ? figures.ratio(other, one, direction, threads)
+                            : figures.ratio(one, other, direction, threads);
         });
   }
   return text;

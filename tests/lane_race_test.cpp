@@ -19,7 +19,7 @@ class ScriptedStream final : public Stream {
     std::size_t moved = 0;
     for (const auto& part : into) {
       const std::size_t share = std::min(part.iov_len, bytes.size() - moved);
-      std::memcpy(part.iov_base, bytes.data() + moved, share);
+      if (share > 0) std::memcpy(part.iov_base, bytes.data() + moved, share);
       moved += share;
     }
     EXPECT_EQ(moved, bytes.size()) << "the lane asked for less than came";

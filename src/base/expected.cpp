@@ -1,7 +1,7 @@
 #include "base/expected.h"
 
 #include <cerrno>
-#include <system_error>
+#include <cstring>
 
 namespace comex {
 
@@ -23,9 +23,10 @@ std::string_view to_string(Errc code) {
 }
 
 Error system_error(std::string_view what) {
+  char text[128];
   std::string message(what);
   message += ": ";
-  message += std::generic_category().message(errno);
+  message += strerror_r(errno, text, sizeof text);  // GNU's: returns the text, which may or may not be in the buffer
   return Error{Errc::io, std::move(message)};
 }
 

@@ -139,8 +139,9 @@ void ShmLink::forget(std::span<const Extent> extents) noexcept {
     for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t, std::uint32_t frames) {
       held_[slab] -= std::min(frames, held_[slab]);
       if (held_[slab] > 0 || !mapped_[slab].exchange(false)) return true;
-      mmap(window_ + slab * slab_bytes, slab_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-           -1, 0);
+      // If this fails the slab stays mapped, unused, until it is mapped anew.
+      (void)mmap(window_ + slab * slab_bytes, slab_bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
       return true;
     });
   }

@@ -23,7 +23,7 @@ struct TcpListener {
   bool loopback = false;  // only this machine can reach it
 };
 // "host:port"; an empty host is all addresses, port 0 picks a free one.
-Expected<TcpListener> listen_tcp(const std::string& address);
+Expected<TcpListener> listen_tcp(const std::string& text);
 struct UnixListener {
   Fd socket;
   std::string path;

@@ -170,7 +170,7 @@ IoResult TlsStream::write_gathered(std::span<const iovec> from) noexcept {
     size = 0;
     for (const iovec& part : from) {
       const std::size_t share = std::min(part.iov_len, kRecord - size);
-      std::memcpy(gather_.data() + size, part.iov_base, share);
+      if (share > 0) std::memcpy(gather_.data() + size, part.iov_base, share);
       size += share;
       if (size == kRecord) break;
     }

@@ -87,7 +87,7 @@ class Arena {
   // it. Needs memory for one slab more while it runs. On failure the slab is as it was, still exported: it must not be
   // handed out, and renew may be tried again.
   // REQUIRES: exported(slab), and nobody uses its frames any more.
-  Expected<void> renew(std::uint32_t slab);
+  Expected<void> renew(std::uint32_t index);
 
  private:
   struct Slab {

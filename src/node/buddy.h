@@ -60,7 +60,7 @@ class Buddy {
   // --- frames ---
   // 2^order frames aligned to their size: from the smallest free block of the zone that will do, else from a free
   // slab, which joins the zone. Nothing is the plain "no".
-  std::optional<Extent> allocate(ZoneId zone, unsigned order);
+  std::optional<Extent> allocate(ZoneId id, unsigned order);
 
   // About `frames` frames in at most max_extents extents, largest first, each a power of two of at least
   // 2^min_order frames and no larger than what is still missing, rounded up. Prefers a large extent in a free slab to

@@ -35,7 +35,7 @@ void Loop::adopt(std::unique_ptr<Peer> peer) {
   eventfd_write(wake_.get(), 1);
 }
 
-void Loop::drop_longest(const std::function<std::optional<Clock::time_point>(const Peer&)>& since) {
+bool Loop::drop_longest(const std::function<std::optional<Clock::time_point>(const Peer&)>& since) {
   auto longest = peers_.end();
   std::optional<Clock::time_point> earliest;
   for (auto at = peers_.begin(); at != peers_.end(); ++at) {
@@ -44,9 +44,10 @@ void Loop::drop_longest(const std::function<std::optional<Clock::time_point>(con
     longest = at;
     earliest = when;
   }
-  if (longest == peers_.end()) return;
+  if (longest == peers_.end()) return false;
   peers_.erase(longest);  // closing the descriptor takes it out of epoll
   peer_count_.fetch_sub(1, std::memory_order_relaxed);
+  return true;
 }
 
 void Loop::run() {
@@ -90,14 +91,21 @@ bool Loop::take_in() {
     const std::lock_guard lock(inbox_mutex_);
     arrived.swap(inbox_);
   }
-  for (auto& peer : arrived) {
-    const int fd = peer->fd();
-    watch(fd, EPOLLIN, EPOLL_CTL_ADD);
-    Peer& there = *peer;
-    peers_[fd] = Entry{std::move(peer), Peer::Want::read};
-    step(there);  // bytes may be waiting inside the stream (TLS), where epoll does not see them
-  }
+  for (auto& peer : arrived) enter(std::move(peer));
   return !arrived.empty();
+}
+
+void Loop::admit(std::unique_ptr<Peer> peer) {
+  peer_count_.fetch_add(1, std::memory_order_relaxed);
+  enter(std::move(peer));
+}
+
+void Loop::enter(std::unique_ptr<Peer> peer) {
+  const int fd = peer->fd();
+  watch(fd, EPOLLIN, EPOLL_CTL_ADD);
+  Peer& there = *peer;
+  peers_[fd] = Entry{std::move(peer), Peer::Want::read};
+  step(there);  // bytes may be waiting inside the stream (TLS), where epoll does not see them
 }
 
 void Loop::step(Peer& peer) {

@@ -38,8 +38,11 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   void adopt(std::unique_ptr<Peer> peer);
-  // Closes the peer for which `since` is earliest, if there is one. REQUIRES: on the loop's own thread (in a hook).
-  void drop_longest(const std::function<std::optional<Clock::time_point>(const Peer&)>& since);
+  // The same at once. REQUIRES: on the loop's own thread (in a hook).
+  void admit(std::unique_ptr<Peer> peer);
+  // Closes the peer for which `since` is earliest. False if there is none. REQUIRES: on the loop's own thread (in a
+  // hook).
+  bool drop_longest(const std::function<std::optional<Clock::time_point>(const Peer&)>& since);
   [[nodiscard]] std::size_t peers() const { return peer_count_.load(std::memory_order_relaxed); }
 
  private:
@@ -49,6 +52,7 @@ class Loop {
   bool handle_ready(int timeout_ms);
   // True if any came.
   bool take_in();
+  void enter(std::unique_ptr<Peer> peer);
   void step(Peer& peer);
   void tend();
   void watch(int fd, std::uint32_t events, int operation);

@@ -4,9 +4,11 @@
 #include <netdb.h>
 #include <spdlog/spdlog.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -28,6 +30,24 @@ constexpr unsigned kMaxLaneThreads = 4;
 constexpr unsigned kMaxGreeting = 256;
 // Withheld slabs replaced between two looks at the sockets: a millisecond or two.
 constexpr std::size_t kRenewAtOnce = 4;
+
+// Descriptors kept for what is not a connection: slabs being replaced, memory being sent, the runtime's own.
+constexpr std::size_t kReservedDescriptors = 32;
+// A client on the Unix socket takes its connection and its fence page.
+constexpr std::size_t kDescriptorsPerClient = 2;
+
+// How many more files this process may open, less the reserve.
+std::size_t spare_descriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return SIZE_MAX;
+  std::size_t used = kReservedDescriptors;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at("/proc/self/fd", failure), end; !failure && at != end;) {
+    ++used;
+    at.increment(failure);
+  }
+  return limit.rlim_cur > used ? limit.rlim_cur - used : 1;
+}
 
 std::uint64_t random_id() {
   std::uint64_t id = 0;
@@ -69,6 +89,7 @@ class Server::Impl {
   std::vector<std::unique_ptr<Loop>> lanes_;
   std::unique_ptr<Loop> control_;
   std::size_t next_lane_ = 0;
+  std::size_t connection_limit_ = 0;
   Clock::time_point next_lease_check_ = Clock::now();
 
  private:
@@ -77,6 +98,7 @@ class Server::Impl {
   void place_lane(std::unique_ptr<Peer> peer);
   bool keep_house();
   [[nodiscard]] Millis tick() const;
+  static bool make_room(Loop& control, bool local);
   [[nodiscard]] bool full(const Loop& control) const;
 };
 
@@ -144,6 +166,7 @@ Expected<void> Server::Impl::start_loops() {
     if (!lane) return std::move(lane).error();
     lanes_.push_back(*std::move(lane));
   }
+  connection_limit_ = std::min<std::size_t>(config_.max_connections, spare_descriptors() / kDescriptorsPerClient);
   Loop::Hooks hooks;
   if (tcp_.socket)
     hooks.watched.emplace_back(tcp_.socket.get(), [this](Loop& l) { accept_all(l, tcp_.socket.get(), false); });
@@ -158,10 +181,16 @@ Expected<void> Server::Impl::start_loops() {
   return {};
 }
 
+// A stranger who has kept us waiting gives way: one from the same door first.
+bool Server::Impl::make_room(Loop& control, bool local) {
+  return control.drop_longest([&](const Peer& peer) { return peer.greeting_since(local); }) ||
+         control.drop_longest([&](const Peer& peer) { return peer.greeting_since(!local); });
+}
+
 bool Server::Impl::full(const Loop& control) const {
   std::size_t count = control.peers();
   for (const auto& lane : lanes_) count += lane->peers();
-  return count >= config_.max_connections;
+  return count >= connection_limit_;
 }
 
 // Runs on the control loop, which may be running before control_ is set: hence the parameter.
@@ -169,12 +198,10 @@ void Server::Impl::accept_all(Loop& control, int listener, bool local) {
   for (;;) {
     Fd socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;
-    if (full(control)) continue;  // closes it
     Arrival arrival;
     arrival.medium = local ? Medium::shm : Medium::tcp;
-    if (context_->greeting_on(arrival.medium).load() >= kMaxGreeting) {
-      control.drop_longest([&](const Peer& peer) { return peer.greeting_since(arrival.medium == Medium::shm); });
-    }
+    const bool crowded = context_->greeting_on(arrival.medium).load() >= kMaxGreeting;
+    if ((crowded || full(control)) && !make_room(control, local)) continue;  // closes it
     if (local) {
       ucred peer{};
       socklen_t size = sizeof peer;
@@ -187,7 +214,7 @@ void Server::Impl::accept_all(Loop& control, int listener, bool local) {
     }
     auto stream = wrap(std::move(socket), local);
     if (!stream) continue;
-    control.adopt(std::make_unique<ControlPeer>(*std::move(stream), *context_, std::move(arrival),
+    control.admit(std::make_unique<ControlPeer>(*std::move(stream), *context_, std::move(arrival),
                                                 Patience{config_.handshake_timeout, config_.stall_timeout}));
   }
 }

@@ -43,7 +43,9 @@ bool Staging::launch(Batch& batch) noexcept {
   }
   std::uint64_t writes = 0;
   for (Target& target : batch.targets) {
-    target.prepare(live & ~target.written, memory_of(batch));
+    // All of it, also what was acknowledged in an earlier attempt: that node may be lost by now, and the bytes are
+    // here.
+    target.prepare(live, memory_of(batch));
     for (Write& write : target.pending_writes()) pool_.submit(write.node, write.transfer);
     writes += target.write_count;
   }
