@@ -122,24 +122,31 @@ Transfer* TcpLane::oldest() noexcept {
   return flight_.front();
 }
 
+// One call for as much as may come: the rest of the header, the pages and the header of the reply after them. If the
+// node refuses a read there are no pages; then what came into their place belongs to later replies: see sort_out.
 Errc TcpLane::receive_some(bool* moved) noexcept {
   *moved = false;
-  Transfer* const transfer = oldest();
-  const std::size_t header_left = sizeof reply_ - reply_bytes_;
+  const Transfer* const transfer = oldest();
+  const std::size_t header_room = sizeof reply_ - reply_bytes_;
+  std::size_t page_room = 0;
   std::size_t buffers = 0;
-  if (header_left > 0) pages_[buffers++] = iovec{reinterpret_cast<std::byte*>(&reply_) + reply_bytes_, header_left};
-  // Header and pages in one read, if nothing else can follow the header: this transfer is alone on the lane.
-  const bool alone = transfer != nullptr && outstanding_.load(std::memory_order_relaxed) == 1;
-  if (transfer != nullptr && transfer->direction == Direction::read && (header_left == 0 || alone)) {
-    buffers += local_buffers(*transfer, page_bytes_, &pages_[buffers]);
+  if (header_room > 0) parts_[buffers++] = iovec{reinterpret_cast<std::byte*>(&reply_) + reply_bytes_, header_room};
+  if (transfer != nullptr && transfer->direction == Direction::read) {
+    page_room = (transfer->pages() << kPageShift) - page_bytes_;
+    buffers += local_buffers(*transfer, page_bytes_, &parts_[buffers]);
+    parts_[buffers++] = iovec{next_reply_.data(), next_reply_.size()};
   }
-  const auto result = stream_->read(std::span(pages_).first(buffers));
+  const auto result = stream_->read(std::span(parts_).first(buffers));
   if (result.error != Errc::ok) return result.error;
   if (result.would_block()) return Errc::ok;
   *moved = true;
-  reply_bytes_ += std::min(result.bytes, header_left);
-  page_bytes_ += result.bytes - std::min(result.bytes, header_left);
-  return settle();
+  const std::size_t of_header = std::min(result.bytes, header_room);
+  const std::size_t of_pages = std::min(result.bytes - of_header, page_room);
+  const std::size_t of_next = result.bytes - of_header - of_pages;
+  reply_bytes_ += of_header;
+  page_bytes_ += of_pages;
+  const Errc error = settle();
+  return error == Errc::ok ? feed(std::span(next_reply_).first(of_next)) : error;
 }
 
 // Completes the oldest transfer if all of its reply is here.
@@ -161,8 +168,7 @@ Errc TcpLane::settle() noexcept {
   return result;
 }
 
-// A transfer that was alone on the lane was refused, with a header alone, while somebody submitted another: what was
-// read as its pages, into its memory, are replies to later ones.
+// A read was refused, with a header alone: what was received as its pages, into its memory, are replies to later ones.
 Errc TcpLane::sort_out(const Transfer& refused, std::size_t bytes) noexcept {
   std::array<iovec, wire::kMaxSegments> parts;
   const std::size_t count = local_buffers(refused, 0, parts.data());

@@ -104,9 +104,10 @@ class TcpLane {
 
   std::mutex receive_mutex_;  // guards from here ...
   wire::Header reply_;
-  std::size_t reply_bytes_ = 0;                      // how much of reply_ has come
-  std::size_t page_bytes_ = 0;                       // how much of its payload has come
-  std::array<iovec, 1 + wire::kMaxSegments> pages_;  // ... to here
+  std::size_t reply_bytes_ = 0;  // how much of reply_ has come
+  std::size_t page_bytes_ = 0;   // how much of its payload has come
+  std::array<std::byte, sizeof(wire::Header)> next_reply_;
+  std::array<iovec, 2 + wire::kMaxSegments> parts_;  // ... to here
 };
 
 }  // namespace comex
