@@ -23,13 +23,18 @@ using comex::fail;
 using comex::kExitBadUsage;
 using comex::kExitFailed;
 
-constexpr const char* kWelcome = R"(comex: use the idle memory of your other machines from any Linux program.
+constexpr const char* kWelcome =
+    R"(comex: use the idle memory of your other machines from any Linux program.
 
   comex serve --memory 4G               lend 4 GiB of this machine to programs on it
   comex serve --secret-file FILE        ... and to other machines that know the secret
   comex status --pool tcp://HOST:7171   see the pool
-  comex bench pool                      measure it beside memcpy, TCP, redis and nbdkit
-
+)"
+#ifdef COMEX_WITH_BENCH
+    R"(  comex bench pool                      measure it beside memcpy, TCP, redis and nbdkit
+)"
+#endif
+    R"(
 `comex --help` lists all commands, `comex COMMAND --help` the flags of one.
 )";
 

@@ -21,6 +21,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "base/clock.h"
+#include "base/progress.h"
 #include "base/units.h"
 #include "cli/config_flags.h"
 #include "cli/report.h"
@@ -118,6 +119,9 @@ int serve(const ServeSettings& settings) {
   if (auto made = make_system_socket_dir(config->socket); !made) return fail(made.error());
 
   spdlog::debug("taking {}", format_size(config->memory));
+  // Not finished with a line of its own: the one that says we are ready follows.
+  const auto progress = std::make_shared<Progress>("taking memory", config->memory);
+  config->progress = [progress](std::uint64_t bytes) { progress->advance(bytes); };
   auto started = start(*config, signals);
   // Half a server cannot be taken apart; the kernel takes back what it has, and the next one replaces its socket.
   if (!started) std::_Exit(0);

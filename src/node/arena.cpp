@@ -146,7 +146,7 @@ Expected<std::unique_ptr<Arena>> Arena::create(const Config& config) {
     if (auto placed = arena->place(index, *slab); !placed) return std::move(placed).error();
     if (slab->huge) arena->huge_slabs_.fetch_add(1, std::memory_order_relaxed);
     arena->slabs_[index] = *std::move(slab);
-    if (config.progress) config.progress((index + 1) * slab_bytes, slabs * slab_bytes);
+    if (config.progress) config.progress(slab_bytes);
   }
   return arena;
 }

@@ -55,7 +55,7 @@ class Arena {
     std::uint64_t bytes = 0;  // rounded down to whole slabs
     bool lock = true;         // mlock: never swapped out
     bool huge_pages = true;   // 2 MiB pages for as many slabs as the host has free ones for
-    std::function<void(std::uint64_t done, std::uint64_t total)> progress = nullptr;  // in bytes, after each slab
+    std::function<void(std::uint64_t bytes)> progress = nullptr;  // so many more are ready
   };
 
   // Allocates all of it, which takes about a second a GiB. Raises the process's soft limit of open files.

@@ -117,7 +117,8 @@ Expected<void> Server::Impl::start() {
   if (auto fits = check_fits(config_.memory, *host); !fits) return fits;
   // Listeners first: a wrong address should be heard of before gigabytes are locked.
   if (auto opened = open_listeners(); !opened) return opened;
-  auto arena = Arena::create({.bytes = config_.memory, .lock = config_.lock, .huge_pages = config_.huge_pages});
+  auto arena = Arena::create(
+      {.bytes = config_.memory, .lock = config_.lock, .huge_pages = config_.huge_pages, .progress = config_.progress});
   if (!arena) return std::move(arena).error();
   arena_ = *std::move(arena);
   ledger_ = std::make_unique<Ledger>(*arena_, LedgerConfig{.lease = config_.lease, .max_clients = config_.max_clients});

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,13 +24,14 @@
 namespace comex {
 
 struct ServerConfig {
-  std::uint64_t memory = 0;     // bytes to lend; a multiple of the slab size is taken, rounded down
-  bool lock = true;             // mlock the arena
-  bool huge_pages = true;       // use huge pages where the host has free ones
-  std::string listen;           // "host:port" for TCP; port 0 picks one; empty: no TCP
-  std::string socket;           // path of the Unix socket; empty: none
-  unsigned socket_mode = 0600;  // its permissions: who may use shared memory
-  std::string secret;           // bytes; empty: none (loopback addresses only)
+  std::uint64_t memory = 0;  // bytes to lend; a multiple of the slab size is taken, rounded down
+  bool lock = true;          // mlock the arena
+  bool huge_pages = true;    // use huge pages where the host has free ones
+  std::function<void(std::uint64_t bytes)> progress = nullptr;  // so many more bytes of it are ready
+  std::string listen;                                           // "host:port" for TCP; port 0 picks one; empty: no TCP
+  std::string socket;                                           // path of the Unix socket; empty: none
+  unsigned socket_mode = 0600;                                  // its permissions: who may use shared memory
+  std::string secret;                                           // bytes; empty: none (loopback addresses only)
   TlsServerConfig tls;
   NodeId nid;
   Millis lease{10'000};             // a client silent for longer loses its frames

@@ -3,7 +3,7 @@
 namespace comex {
 
 void Target::clear() {
-  placed = starts = written = 0;
+  placed = starts = 0;
   write_count = 0;
 }
 

@@ -54,7 +54,6 @@ struct Target {
   std::array<Location, kBatchPages> where;  // of the slots in `placed`
   Slots placed = 0;                         // have a frame
   Slots starts = 0;                         // begin a run: the frame before may be in another slab
-  Slots written = 0;                        // acknowledged
   std::array<Segment, kBatchPages> segments;
   std::array<Write, kBatchPages> writes;
   std::uint32_t write_count = 0;

@@ -26,7 +26,7 @@ void Staging::pursue(Batch& batch) noexcept {
   hand_over(batch, BatchState::waiting);
 }
 
-// Finds frames for the pages that have none, and submits what is not written. False if there are too few frames.
+// Finds frames for the pages that have none, and submits all of them. False if there are too few frames.
 bool Staging::launch(Batch& batch) noexcept {
   Slots live = 0;
   {
@@ -65,10 +65,7 @@ Staging::Outcome Staging::collect(Batch& batch, bool wait) noexcept {
   std::uint64_t failed = 0;
   for (Target& target : batch.targets) {
     for (Write& write : target.pending_writes()) {
-      if (pool_.wait(write.node, write.transfer) == Errc::ok) {
-        target.written |= write.slots;
-        continue;
-      }
+      if (pool_.wait(write.node, write.transfer) == Errc::ok) continue;
       ++failed;
       target.release(write.slots, [this](const Run& run) { pool_.give_back(run); });
     }

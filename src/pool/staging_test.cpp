@@ -267,6 +267,42 @@ TEST_F(StagingTest, failedWrite_goesToAnotherNode) {
   EXPECT_EQ(staging_->stats().staged, 0U);
 }
 
+TEST_F(StagingTest, retriedBatch_isWrittenWhole) {
+  open(3);
+  fill();
+  stage();
+  // Eight frames of the first node, the rest from elsewhere: the batch leaves as two writes.
+  auto& first = (*cluster_)[preferred(3)];
+  first.refuse(true);
+  comex::Run last;
+  while (const auto run = pool_->take(64)) {
+    if (run->node.value != preferred(3)) {
+      pool_->put_back(*run);
+      break;
+    }
+    last = *run;
+  }
+  pool_->put_back(last.from(last.count - 8));
+  for (std::size_t i = 0; i < 3; ++i) (*cluster_)[i].hold_transfers(i != preferred(3));
+  for (std::uint8_t i = 0; i < 64; ++i) ASSERT_TRUE(put(i, i));
+  ASSERT_EQ(first.writes(), 1);
+  staging_->progress();
+  EXPECT_TRUE(landed().empty());
+
+  // The first write was acknowledged; then that node lost it, and the second write failed.
+  first.restart();
+  first.refuse(false);
+  for (std::size_t i = 0; i < 3; ++i) {
+    auto& node = (*cluster_)[i];
+    if (node.pending() > 0) node.drop_links();
+    node.hold_transfers(false);
+  }
+  EXPECT_EQ(staging_->drain(patience()), Errc::ok);
+  ASSERT_EQ(landed().size(), 64U);
+  EXPECT_GE(staging_->stats().failed_writes, 2U);
+  for (std::uint8_t i = 0; i < 64; ++i) EXPECT_EQ(remote(i), page_of(i));
+}
+
 TEST_F(StagingTest, nodeRestartedMidWrite_goesToAnotherOrTheNextSession) {
   open(2);
   fill();
