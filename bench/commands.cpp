@@ -55,7 +55,7 @@ class PoolFlags {
 
 struct PoolCommand {
   explicit PoolCommand(CLI::App& command) : flags(command) {
-    command.add_option("--seconds", seconds, "How long to measure (50; with --quick 10)")
+    command.add_option("--seconds", seconds, "How long to measure (150; with --quick 10)")
         ->type_name("S")
         ->check(CLI::Range(1.0, 3600.0));
     command.add_flag("--quick", quick, "Fewer rounds: a first impression");

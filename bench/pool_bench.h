@@ -12,7 +12,7 @@ namespace comex::bench {
 struct PoolBenchOptions {
   std::vector<Url> pool;  // empty: nodes of our own
   LinkOptions link;       // how to prove ourselves to the nodes of `pool`
-  double seconds = 50;    // of measuring; starting and filling comes on top
+  double seconds = 150;   // of measuring; starting and filling comes on top
   unsigned rounds = 9;
   std::uint32_t set_pages = 65536;  // 256 MiB: far more than any cache
 
