@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/mutex.h"
 #include "base/spin.h"
 #include "fabric/link.h"
 #include "fabric/stream.h"
@@ -88,10 +89,10 @@ class TcpLane {
   std::atomic<std::uint32_t> event_{0};  // futex: something completed, or the leader left
   std::atomic<std::uint32_t> followers_{0};
 
-  std::mutex flight_mutex_;
+  Mutex flight_mutex_;
   TransferQueue flight_;  // guarded by flight_mutex_
 
-  std::mutex send_mutex_;  // guards from here ...
+  Mutex send_mutex_;  // guards from here ...
   TransferQueue queue_;
   std::uint32_t next_tag_ = 0;
   std::array<std::array<std::byte, kRequestBytes>, kBatch> requests_;
@@ -102,7 +103,7 @@ class TcpLane {
   std::atomic<std::uint64_t> sent_bytes_{0};  // written under send_mutex_; see really_sent()
   std::atomic<bool> unsent_{false};           // written under send_mutex_; elsewhere a hint
 
-  std::mutex receive_mutex_;  // guards from here ...
+  Mutex receive_mutex_;  // guards from here ...
   wire::Header reply_;
   std::size_t reply_bytes_ = 0;  // how much of reply_ has come
   std::size_t page_bytes_ = 0;   // how much of its payload has come

@@ -187,21 +187,6 @@ Errc Pool::wait(NodeId node, Transfer& transfer) noexcept {
   return member != nullptr ? member->wait(node, transfer) : Errc::invalid;
 }
 
-Errc Pool::move(NodeId node, Direction direction, std::span<const Segment> segments) noexcept {
-  Member* const member = find(node);
-  if (member == nullptr) return Errc::invalid;
-  Transfer transfer(direction, segments, Priority::urgent);
-  return member->move(node, transfer);
-}
-
-Errc Pool::read(NodeId node, std::span<const Segment> segments) noexcept {
-  return move(node, Direction::read, segments);
-}
-
-Errc Pool::write(NodeId node, std::span<const Segment> segments) noexcept {
-  return move(node, Direction::write, segments);
-}
-
 Errc Pool::wait_until_decided(NodeId node, const Deadline& deadline) noexcept {
   Member* const member = find(node);
   return member != nullptr ? member->wait_until_decided(node, deadline) : Errc::invalid;

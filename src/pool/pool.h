@@ -35,6 +35,7 @@
 #include "fabric/connect.h"
 #include "fabric/link.h"
 #include "pool/directory.h"
+#include "pool/frames.h"
 #include "pool/keeper.h"
 #include "pool/location.h"
 #include "pool/member.h"
@@ -56,7 +57,7 @@ struct PoolConfig {
   std::function<void(std::string_view)> on_notice;  // one line for people: a node set aside, a node back
 };
 
-class Pool {
+class Pool final : public Frames {
  public:
   static constexpr std::size_t kMaxNodes = 1024;
 
@@ -64,34 +65,22 @@ class Pool {
   // node and why.
   static Expected<std::unique_ptr<Pool>> open(PoolConfig config, Connector connector = connect);
   // Says bye to every node and joins all threads, within the shutdown grace plus one connect time-out.
-  ~Pool();
+  ~Pool() override;
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // --- fault path ---
-  // Up to `want` contiguous frames, of what is at hand: at the preferred node first, then wherever there are some.
-  std::optional<Run> take(std::uint32_t want) noexcept;
-  // Frames that were taken and never written.
-  void put_back(const Run& run) noexcept;
-  // Frames whose pages are not needed any more. REQUIRES: no transfer of them is under way or will be.
-  void give_back(const Run& run) noexcept;
-  [[nodiscard]] std::uint32_t at_hand() const noexcept;
-
-  // Errc::disconnected: no link now, the frames may come back (wait_until_decided). Errc::fenced: they are lost.
-  void submit(NodeId node, Transfer& transfer) noexcept;
-  // Moves the node's transfers along without waiting.
-  void poll(NodeId node) noexcept;
-  // REQUIRES: submitted to this node.
-  Errc wait(NodeId node, Transfer& transfer) noexcept;
-  // Submit and wait: urgent. At most kMaxSegments segments and kMaxTransferPages pages.
-  Errc read(NodeId node, std::span<const Segment> segments) noexcept;
-  Errc write(NodeId node, std::span<const Segment> segments) noexcept;
-  // ok when the node is back with its frames, fenced when they are lost, timeout when neither.
-  Errc wait_until_decided(NodeId node, const Deadline& deadline) noexcept;
-
-  // Waits until `count` frames are at hand. At the deadline: no_memory if every node that is up has said no,
-  // disconnected if none is up, else timeout. REQUIRES: count <= member.refill.min_threshold; more may never be.
-  Errc wait_for_frames(std::uint32_t count, const Deadline& deadline) noexcept;
+  // --- fault path: see pool/frames.h ---
+  // At the preferred node first, then wherever there are some.
+  std::optional<Run> take(std::uint32_t want) noexcept override;
+  void put_back(const Run& run) noexcept override;
+  void give_back(const Run& run) noexcept override;
+  [[nodiscard]] std::uint32_t at_hand() const noexcept override;
+  void submit(NodeId node, Transfer& transfer) noexcept override;
+  void poll(NodeId node) noexcept override;
+  Errc wait(NodeId node, Transfer& transfer) noexcept override;
+  Errc wait_until_decided(NodeId node, const Deadline& deadline) noexcept override;
+  // REQUIRES: count <= member.refill.min_threshold; more may never be.
+  Errc wait_for_frames(std::uint32_t count, const Deadline& deadline) noexcept override;
 
   // --- elsewhere ---
   [[nodiscard]] std::vector<MemberStatus> status() const;  // in the order of the configuration
@@ -105,7 +94,6 @@ class Pool {
   void replan();
   std::optional<std::size_t> choose(std::span<const Placement::Candidate> nodes, std::size_t current);
   [[nodiscard]] Member* find(NodeId node) const noexcept;
-  Errc move(NodeId node, Direction direction, std::span<const Segment> segments) noexcept;
 
   static constexpr std::size_t kNobody = SIZE_MAX;
 

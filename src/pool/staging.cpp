@@ -9,16 +9,16 @@
 
 namespace comex {
 
-Expected<std::unique_ptr<Staging>> Staging::create(Pool& pool, const StagingConfig& config, Landed landed) {
+Expected<std::unique_ptr<Staging>> Staging::create(Frames& frames, const StagingConfig& config, Landed landed) {
   if (config.batches == 0) return Error{Errc::invalid, "staging needs at least one batch"};
   void* memory =
       mmap(nullptr, config.batches * kBatchBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return system_error("cannot allocate the staging buffers");
-  return std::unique_ptr<Staging>(new Staging(pool, config, std::move(landed), static_cast<std::byte*>(memory)));
+  return std::unique_ptr<Staging>(new Staging(frames, config, std::move(landed), static_cast<std::byte*>(memory)));
 }
 
-Staging::Staging(Pool& pool, const StagingConfig& config, Landed landed, std::byte* memory)
-    : pool_(pool),
+Staging::Staging(Frames& frames, const StagingConfig& config, Landed landed, std::byte* memory)
+    : frames_(frames),
       config_(config),
       landed_(std::move(landed)),
       memory_(memory),
@@ -31,9 +31,9 @@ Staging::~Staging() {
     if (batch.state == BatchState::free || batch.state == BatchState::draining) continue;
     if (batch.state == BatchState::writing) collect(batch, true);
     for (std::size_t t = 0; t < kTargets; ++t) {
-      pool_.put_back(batch.runs[t].from(std::min(batch.count, batch.runs[t].count)));
+      frames_.put_back(batch.runs[t].from(std::min(batch.count, batch.runs[t].count)));
       Target& target = batch.targets[t];
-      target.release(target.placed & slots_below(batch.count), [this](const Run& run) { pool_.give_back(run); });
+      target.release(target.placed & slots_below(batch.count), [this](const Run& run) { frames_.give_back(run); });
     }
   }
   munmap(memory_, config_.batches * kBatchBytes);
@@ -71,7 +71,7 @@ bool Staging::open_batch() noexcept {
   Batch& batch = batches_[opened];
   batch.capacity = kBatchPages;
   for (std::size_t t = 0; t < kTargets; ++t) {
-    const auto run = pool_.take(kBatchPages);
+    const auto run = frames_.take(kBatchPages);
     batch.runs[t] = run.value_or(Run{});
     if (!run) continue;
     batch.targets[t].assign(slots_below(run->count), *run);
@@ -88,7 +88,7 @@ bool Staging::open_batch() noexcept {
   }
   // Another thread was faster.
   for (std::size_t t = 0; t < kTargets; ++t) {
-    pool_.put_back(batch.runs[t]);
+    frames_.put_back(batch.runs[t]);
     batch.targets[t].clear();
   }
   hand_over(batch, BatchState::free);
@@ -212,8 +212,8 @@ void Staging::help(const Deadline& deadline) noexcept {
   const Deadline moment = Deadline::at(std::min(deadline.when(), Clock::now() + kMoment));
   if (mine != nullptr) {
     conclude(*mine, collect(*mine, true));
-  } else if (starved && pool_.at_hand() == 0) {
-    (void)pool_.wait_for_frames(1, moment);
+  } else if (starved && frames_.at_hand() == 0) {
+    (void)frames_.wait_for_frames(1, moment);
   } else {
     moved_.wait(seen, moment.when());
   }

@@ -13,7 +13,7 @@
 // every progress(): pages are never dropped.
 //
 // Thread safety: all functions from any thread. mutex_ guards the index, the states and the masks of the batches; it is
-// never held across a copy, a write, a callback or a call to the pool. A batch in state `busy` belongs to the thread
+// never held across a copy, a write, a callback or a call to the frames. A batch in state `busy` belongs to the thread
 // that put it there, which does the slow things without the mutex; this is how several batches are under way at once
 // while each is driven by one thread.
 // Fault path: all functions but create(); wait_for_room() and drain() wait, and are for threads that may.
@@ -45,10 +45,11 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "pool/batch.h"
 #include "pool/event_count.h"
+#include "pool/frames.h"
 #include "pool/location.h"
-#include "pool/pool.h"
 #include "pool/tag_index.h"
 
 namespace comex {
@@ -74,8 +75,8 @@ class Staging {
   // back into staging, nor wait for a lock that a caller of staging may hold.
   using Landed = std::function<void(Tag, Location)>;
 
-  // The pool must outlive it. Errc::io if there is no memory for the buffers.
-  static Expected<std::unique_ptr<Staging>> create(Pool& pool, const StagingConfig& config, Landed landed);
+  // The frames must outlive it. Errc::io if there is no memory for the buffers.
+  static Expected<std::unique_ptr<Staging>> create(Frames& frames, const StagingConfig& config, Landed landed);
   // Waits for writes under way, bounded by the links' time-outs. Pages still here are gone: drain() first.
   ~Staging();
   Staging(const Staging&) = delete;
@@ -137,7 +138,7 @@ class Staging {
   enum class Outcome : std::uint8_t { pending, failed, complete };
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
-  Staging(Pool& pool, const StagingConfig& config, Landed landed, std::byte* memory);
+  Staging(Frames& frames, const StagingConfig& config, Landed landed, std::byte* memory);
   [[nodiscard]] Batch& batch_of(std::uint32_t slot) const noexcept { return batches_[slot / kBatchPages]; }
   [[nodiscard]] std::byte* memory_of(const Batch& batch) const noexcept;
 
@@ -162,13 +163,13 @@ class Staging {
   template <typename Done>
   Errc wait_until(Done&& done, const Deadline& deadline) noexcept;
 
-  Pool& pool_;
+  Frames& frames_;
   const StagingConfig config_;
   const Landed landed_;
   std::byte* const memory_;
   EventCount moved_;  // a batch became free, or landed
 
-  mutable std::mutex mutex_;  // guards all below, but what a busy batch's thread has to itself
+  mutable Mutex mutex_;  // guards all below, but what a busy batch's thread has to itself
   TagIndex index_;
   std::unique_ptr<Batch[]> batches_;
   std::uint32_t current_ = kNone;  // the one being filled

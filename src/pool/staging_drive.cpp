@@ -16,7 +16,7 @@ void Staging::pursue(Batch& batch) noexcept {
     Run& run = batch.runs[t];  // what was taken at opening and not used goes back, once
     if (run.count <= batch.count) continue;
     batch.targets[t].placed &= slots_below(batch.count);
-    pool_.put_back(run.from(batch.count));
+    frames_.put_back(run.from(batch.count));
     run.count = batch.count;
   }
   for (unsigned attempt = 0; attempt < config_.attempts && launch(batch); ++attempt) {
@@ -36,7 +36,7 @@ bool Staging::launch(Batch& batch) noexcept {
   for (Target& target : batch.targets) {
     target.write_count = 0;
     for (Slots homeless = live & ~target.placed; homeless != 0;) {
-      const auto run = pool_.take(static_cast<std::uint32_t>(std::popcount(homeless)));
+      const auto run = frames_.take(static_cast<std::uint32_t>(std::popcount(homeless)));
       if (!run) return false;
       homeless &= ~target.assign(homeless, *run);
     }
@@ -46,7 +46,7 @@ bool Staging::launch(Batch& batch) noexcept {
     // All of it, also what was acknowledged in an earlier attempt: that node may be lost by now, and the bytes are
     // here.
     target.prepare(live, memory_of(batch));
-    for (Write& write : target.pending_writes()) pool_.submit(write.node, write.transfer);
+    for (Write& write : target.pending_writes()) frames_.submit(write.node, write.transfer);
     writes += target.write_count;
   }
   const std::lock_guard lock(mutex_);
@@ -58,16 +58,16 @@ Staging::Outcome Staging::collect(Batch& batch, bool wait) noexcept {
   for (Target& target : batch.targets) {
     for (Write& write : target.pending_writes()) {
       if (write.transfer.done() || wait) continue;
-      pool_.poll(write.node);
+      frames_.poll(write.node);
       if (!write.transfer.done()) return Outcome::pending;
     }
   }
   std::uint64_t failed = 0;
   for (Target& target : batch.targets) {
     for (Write& write : target.pending_writes()) {
-      if (pool_.wait(write.node, write.transfer) == Errc::ok) continue;
+      if (frames_.wait(write.node, write.transfer) == Errc::ok) continue;
       ++failed;
-      target.release(write.slots, [this](const Run& run) { pool_.give_back(run); });
+      target.release(write.slots, [this](const Run& run) { frames_.give_back(run); });
     }
     target.write_count = 0;
   }
@@ -92,7 +92,7 @@ void Staging::land(Batch& batch) noexcept {
   }
   for_each_slot(landing, [&](std::uint32_t slot) { landed_(batch.tags[slot], batch.targets[0].where[slot]); });
   for (Target& target : batch.targets) {
-    target.release(target.placed & ~landing, [this](const Run& run) { pool_.give_back(run); });
+    target.release(target.placed & ~landing, [this](const Run& run) { frames_.give_back(run); });
   }
   const auto first = static_cast<std::uint32_t>(&batch - batches_.get()) * kBatchPages;
   {

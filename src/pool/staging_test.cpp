@@ -11,6 +11,7 @@
 
 #include "pool/fake_link_test.h"
 #include "pool/kept_member_test.h"
+#include "pool/pool.h"
 
 namespace comex {
 namespace {
