@@ -1,0 +1,64 @@
+// A page-table entry: 64 bits that say where a page of the program is.
+//
+//   63      56 55    54     53     52    51  48 47      32 31             0
+//   [ unused  ][queued][clean][waited][busy][ state ][  node  ][    frame    ]
+//
+//                   first touch                    written out
+//   untouched ------------------> resident ------> staged ------> remote
+//       ^                          ^  |  ^            |              |
+//       | program discards it      |  |  +-- fault ---+              |
+//       +--------------------------+  |  +------- fault: resident, clean
+//       (from any state)              +--- evicted while clean -----> remote
+//
+// busy: one thread has the entry to itself: it resolves a fault, evicts the page or changes the layout. Everybody else
+//   waits, but staging, which may turn staged into remote at any time (see Pager::landed).
+// clean: resident, guarded against writes, and node and frame still have the same bytes. A write makes it dirty first.
+// queued: in the first entry of a block only, whatever its state: eviction knows of the block.
+#pragma once
+
+#include <cstdint>
+
+#include "pool/location.h"
+
+namespace comex {
+
+enum class PageState : std::uint8_t {
+  none = 0,       // not a page of ours
+  untouched = 1,  // ours; all zeros, and nowhere
+  resident = 2,   // in local memory
+  staged = 3,     // in staging, on its way out
+  remote = 4,     // in a frame
+};
+
+class Entry {
+ public:
+  static constexpr std::uint64_t kBusy = std::uint64_t{1} << 52;
+  static constexpr std::uint64_t kWaited = std::uint64_t{1} << 53;
+  static constexpr std::uint64_t kClean = std::uint64_t{1} << 54;
+  static constexpr std::uint64_t kQueued = std::uint64_t{1} << 55;
+  // What belongs to nobody in particular, and survives any change of state.
+  static constexpr std::uint64_t kKept = kQueued;
+
+  constexpr Entry() = default;
+  constexpr explicit Entry(std::uint64_t bits) : bits_(bits) {}
+  constexpr explicit Entry(PageState state) : bits_(std::uint64_t{static_cast<std::uint8_t>(state)} << 48) {}
+  static constexpr Entry remote(Location at) { return Entry(Entry(PageState::remote).bits_ | encode(at)); }
+  static constexpr Entry clean(Location at) { return Entry(Entry(PageState::resident).bits_ | kClean | encode(at)); }
+
+  [[nodiscard]] constexpr std::uint64_t bits() const { return bits_; }
+  [[nodiscard]] constexpr PageState state() const { return static_cast<PageState>(bits_ >> 48 & 0xf); }
+  [[nodiscard]] constexpr bool is(PageState state) const { return this->state() == state; }
+  [[nodiscard]] constexpr bool busy() const { return (bits_ & kBusy) != 0; }
+  [[nodiscard]] constexpr bool clean() const { return (bits_ & kClean) != 0; }
+  [[nodiscard]] constexpr Location location() const {
+    return Location{NodeId{static_cast<std::uint16_t>(bits_ >> 32)}, FrameNo{static_cast<std::uint32_t>(bits_)}};
+  }
+
+ private:
+  static constexpr std::uint64_t encode(Location at) {
+    return std::uint64_t{at.node.value} << 32 | std::uint64_t{at.frame.value};
+  }
+  std::uint64_t bits_ = 0;
+};
+
+}  // namespace comex

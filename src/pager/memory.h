@@ -1,0 +1,35 @@
+// What the pager does to the memory of a program. The runtime does it with userfaultfd; tests with arrays.
+//
+// Thread safety: all functions from any thread; for one page, by one thread at a time (the pager's busy bit).
+// Fault path: all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/expected.h"
+#include "pager/page.h"
+
+namespace comex {
+
+class Memory {
+ public:
+  virtual ~Memory() = default;
+
+  // Puts pages where there are none, all or nothing, with the bytes at `from`. Guarded: a write to them is a fault.
+  // Errc::invalid if the program has no such memory any more.
+  virtual Errc place(PageRun pages, const std::byte* from, bool guarded) noexcept = 0;
+  virtual Errc place_zeros(PageRun pages) noexcept = 0;
+  // When this returns, no thread can write to those of the pages that are there without a fault.
+  virtual Errc guard(PageRun pages) noexcept = 0;
+  virtual Errc unguard(PageRun pages) noexcept = 0;
+  // Takes the pages away: the next touch is a fault. Those that are not there do not matter.
+  virtual Errc discard(std::span<const PageRun> pages) noexcept = 0;
+  // To read a page that is there.
+  [[nodiscard]] virtual const std::byte* bytes(PageNo page) const noexcept = 0;
+  // Zeroed memory for the pager itself, never given back; nullptr if there is none.
+  virtual std::byte* own(std::size_t bytes) noexcept = 0;
+};
+
+}  // namespace comex

@@ -1,0 +1,268 @@
+#include "pager/pager.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace comex {
+namespace {
+
+// A node that is away comes back or is given up by its keeper long before: see Frames::wait_until_decided.
+constexpr std::chrono::minutes kMostPatience{5};
+
+}  // namespace
+
+Expected<std::unique_ptr<Pager>> Pager::create(const Parts& parts, const StagingConfig& staging) {
+  auto table = PageTable::create(parts.memory);
+  if (!table) return std::move(table).error();
+  std::unique_ptr<Pager> pager(new Pager(parts, *std::move(table)));
+  auto created =
+      Staging::create(parts.frames, staging, [raw = pager.get()](Tag tag, Location where) { raw->landed(tag, where); });
+  if (!created) return std::move(created).error();
+  pager->staging_ = *std::move(created);
+  return pager;
+}
+
+Pager::Pager(const Parts& parts, std::unique_ptr<PageTable> table)
+    : memory_(parts.memory),
+      frames_(parts.frames),
+      budget_(parts.budget),
+      victims_(parts.victims),
+      prefetcher_(parts.prefetcher),
+      pins_(parts.pins),
+      table_(std::move(table)) {}
+
+// --- faults ---
+
+Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
+  Word* const word = table_->find(page);
+  if (word == nullptr) return Served::not_ours;
+  const Entry entry = table_->lock(page, *word);
+  const auto serve = [&] {
+    switch (entry.state()) {
+      case PageState::untouched: return touch(page, faulter);
+      case PageState::staged: return unstage(page, *word, faulter);
+      case PageState::remote: return fetch(page, *word, entry, write, faulter);
+      case PageState::resident:
+        if (write) return dirty(page, *word, entry);
+        table_->unlock(page, *word);
+        return Served::already;
+      case PageState::none: break;
+    }
+    table_->unlock(page, *word);
+    return Served::not_ours;
+  };
+  const Served served = serve();
+  stats_.faults[static_cast<std::size_t>(served)].fetch_add(1, std::memory_order_relaxed);
+  return served;
+}
+
+Served Pager::touch(PageNo page, Faulter& faulter) noexcept {
+  const std::uint32_t along = lock_along(page, Entry(PageState::untouched), faulter);
+  const PageRun pages{page, 1 + along};
+  const bool placed = memory_.place_zeros(pages) == Errc::ok;
+  if (!placed) budget_.release(pages.count);
+  table_->for_each(pages, [&](PageNo each, Word& its) {
+    if (placed) admit(each);
+    table_->unlock(each, its, Entry(placed ? PageState::resident : PageState::untouched));
+  });
+  return placed ? Served::zeros : Served::failed;
+}
+
+// A write to a page that is there. If the entry is not clean, somebody else was faster, and lifting the guard again
+// does no harm.
+Served Pager::dirty(PageNo page, Word& word, Entry entry) noexcept {
+  const bool lifted = memory_.unguard(PageRun{page, 1}) == Errc::ok;
+  if (!lifted || !entry.clean()) {
+    table_->unlock(page, word);
+    return lifted ? Served::already : Served::failed;
+  }
+  table_->unlock(page, word, Entry(PageState::resident));
+  release(entry.location());
+  return Served::written;
+}
+
+Served Pager::unstage(PageNo page, Word& word, Faulter& faulter) noexcept {
+  if (faulter.history.expected == page) faulter.history.expected = page + 1;
+  charge(1);
+  Served outcome = Served::already;  // not found: it has landed since, and the next try looks there
+  if (const auto pin = staging_->find(page.value)) {
+    const bool placed = memory_.place(PageRun{page, 1}, pin->bytes(), false) == Errc::ok;
+    outcome = placed ? Served::staged : Served::failed;
+  }
+  if (outcome != Served::staged) {
+    budget_.release(1);
+    table_->unlock(page, word);
+    return outcome;
+  }
+  admit(page);
+  give_up(page, word, Entry(PageState::staged));
+  table_->unlock(page, word, Entry(PageState::resident));
+  return Served::staged;
+}
+
+Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept {
+  const std::uint32_t count = 1 + lock_along(page, entry, faulter);
+  std::array<Location, 1 + Faulter::kMostAlong> where;
+  for (std::uint32_t i = 0; i < count; ++i) where[i] = Entry((&word)[i].load(std::memory_order_relaxed)).location();
+  const Errc result = read(std::span(where).first(count), faulter.bounce);
+  // The page itself is dirty at once if it is written to; those that come along are clean in any case.
+  const std::uint32_t first_clean = write ? 1 : 0;
+  bool placed = result == Errc::ok;
+  if (placed && write) placed = memory_.place(PageRun{page, 1}, faulter.bounce, false) == Errc::ok;
+  std::uint32_t there = placed ? first_clean : 0;
+  if (placed && count > first_clean) {
+    const PageRun clean{page + first_clean, count - first_clean};
+    const Errc rest = memory_.place(clean, faulter.bounce + first_clean * kPageSize, true);
+    if (rest == Errc::ok) there = count;
+    placed = there > 0;
+  }
+  for (std::uint32_t i = 0; i < there; ++i) admit(page + i);
+  budget_.release(count - there);
+  for (std::uint32_t i = count; i-- > 0;) {
+    const bool here = i < there;
+    const bool clean = here && i >= first_clean;
+    table_->unlock(page + i, (&word)[i],
+                   !here   ? Entry::remote(where[i])
+                   : clean ? Entry::clean(where[i])
+                           : Entry(PageState::resident));
+    if (here && !clean) release(where[i]);
+  }
+  stats_.pages_in.fetch_add(there, std::memory_order_relaxed);
+  if (there > 0) stats_.pages_along.fetch_add(there - 1, std::memory_order_relaxed);
+  if (result != Errc::ok) return Served::lost;
+  return placed ? Served::remote : Served::failed;
+}
+
+std::uint32_t Pager::lock_along(PageNo page, Entry entry, Faulter& faulter) noexcept {
+  // Entries of one leaf are one array, and a leaf ends where a block does.
+  const std::uint32_t room = static_cast<std::uint32_t>(PageTable::kLeafPages - page.value % PageTable::kLeafPages) - 1;
+  const std::uint32_t most = std::min(room, Faulter::kMostAlong);
+  const std::uint32_t wanted = prefetcher_.along(faulter.history, page, most);
+  Word* const words = table_->find(page);
+  std::uint32_t count = 0;
+  const auto fits = [&](Entry other) {
+    return !entry.is(PageState::remote) || other.location().node == entry.location().node;
+  };
+  while (count < wanted && table_->try_lock(words[count + 1], entry.state())) {
+    ++count;
+    if (fits(Entry(words[count].load(std::memory_order_relaxed)))) continue;
+    table_->unlock(page + count, words[count]);
+    --count;
+    break;
+  }
+  // Nothing is evicted for the sake of pages that nobody has asked for.
+  if (count > 0 && !budget_.try_charge(1 + count)) {
+    for (; count > 0; --count) table_->unlock(page + count, words[count]);
+  } else if (count > 0) {
+    faulter.history.expected = page + (1 + count);
+    return count;
+  }
+  charge(1);
+  faulter.history.expected = page + 1;
+  return 0;
+}
+
+Errc Pager::read(std::span<const Location> where, std::byte* into) noexcept {
+  std::array<Segment, 1 + Faulter::kMostAlong> segments;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < where.size(); ++i) {
+    Segment* const last = count > 0 ? &segments[count - 1] : nullptr;
+    if (last != nullptr && last->first + last->count == where[i].frame) {
+      ++last->count;
+    } else {
+      segments[count++] = Segment{where[i].frame, 1, into + i * kPageSize};
+    }
+  }
+  const NodeId node = where[0].node;
+  const Deadline patience(kMostPatience);
+  for (;;) {
+    const Errc result = frames_.read(node, std::span(segments).first(count));
+    if (result != Errc::disconnected && result != Errc::timeout) return result;
+    if (const Errc decided = frames_.wait_until_decided(node, patience); decided != Errc::ok) return decided;
+  }
+}
+
+void Pager::charge(std::uint64_t pages) noexcept {
+  if (budget_.try_charge(pages)) return;
+  stats_.evictions_by_faults.fetch_add(1, std::memory_order_relaxed);
+  // A batch, while we are at it. If there is nothing to take, or nowhere to send it, the program has its page all the
+  // same: what is beyond the budget then is for the caller of evict() to deal with.
+  evict(std::max<std::uint64_t>(pages, kBlockPages));
+  budget_.charge(pages);
+}
+
+void Pager::admit(PageNo page) noexcept {
+  const BlockNo block = BlockNo::of(page);
+  Word* const head = table_->find(block.first());
+  if ((head->load(std::memory_order_seq_cst) & Entry::kQueued) != 0) return;
+  if ((head->fetch_or(Entry::kQueued, std::memory_order_seq_cst) & Entry::kQueued) == 0) victims_.admit(block);
+}
+
+void Pager::give_up(PageNo page, Word& word, Entry entry) noexcept {
+  if (entry.is(PageState::staged)) {
+    if (staging_->cancel(page.value)) return;
+    // It lands this moment, or has: landed() says where.
+    while ((entry = Entry(word.load(std::memory_order_acquire))).is(PageState::staged)) sched_yield();
+    return release(entry.location());
+  }
+  if (entry.is(PageState::remote) || entry.clean()) release(entry.location());
+}
+
+// The page may be locked by somebody who looks for it in staging, or wants to be rid of it: that is no concern here,
+// they look at the state again.
+void Pager::landed(Tag tag, Location where) noexcept {
+  PageTable::set(*table_->find(PageNo{tag}), Entry::remote(where));
+}
+
+// --- the layout of the program's memory ---
+
+Errc Pager::adopt(PageRun pages) noexcept {
+  if (const Errc covered = table_->cover(pages); covered != Errc::ok) return covered;
+  table_->for_each(pages, [&](PageNo page, Word& word) {
+    table_->lock(page, word);
+    table_->unlock(page, word, Entry(PageState::untouched));
+  });
+  return Errc::ok;
+}
+
+void Pager::found(PageRun pages) noexcept {
+  table_->for_each(pages, [&](PageNo page, Word& word) {
+    if (!table_->try_lock(word, PageState::untouched)) return;
+    budget_.charge(1);
+    admit(page);
+    table_->unlock(page, word, Entry(PageState::resident));
+  });
+}
+
+void Pager::clear(PageRun pages) noexcept {
+  while (pages.count > 0) {
+    // A block at a time: locked, taken away, unlocked.
+    const PageNo block_end{(pages.first.value | (kBlockPages - 1)) + 1};
+    const PageRun part{pages.first, std::min(pages.count, block_end - pages.first)};
+    bool any = false;
+    table_->for_each(part, [&](PageNo page, Word& word) {
+      const Entry entry = table_->lock(page, word);
+      any = any || entry.is(PageState::resident);
+      if (entry.is(PageState::resident)) budget_.release(1);
+      give_up(page, word, entry);
+      const bool ours = !entry.is(PageState::none);
+      PageTable::set(word, Entry(ours ? PageState::untouched : PageState::none));
+    });
+    if (any) (void)memory_.discard(std::span(&part, 1));
+    table_->for_each(part, [&](PageNo page, Word& word) { table_->unlock(page, word); });
+    pages = PageRun{part.end(), pages.count - part.count};
+  }
+}
+
+void Pager::forget(PageRun pages) noexcept {
+  table_->for_each(pages, [&](PageNo page, Word& word) {
+    const Entry entry = table_->lock(page, word);
+    if (entry.is(PageState::resident)) budget_.release(1);
+    give_up(page, word, entry);
+    table_->unlock(page, word, Entry());
+  });
+}
+
+}  // namespace comex

@@ -1,0 +1,149 @@
+// The pager: gives a program its pages back when it touches them, and takes them away when there are too many.
+//
+//                              faults: the thread that touched, or one for it
+//   program's memory  <----------------------------------------------------------  staging, frames
+//        (Memory)     ---------------------------------------------------------->     (Frames)
+//                              eviction: a thread of its own; faults when it is behind
+//
+// The life of a page is drawn in pager/entry.h. Whoever changes an entry has it to itself (busy), from before the first
+// change to the program's memory until after the last; so for each page the story is a sequence. See "A write that
+// races with eviction" in docs/design-notes.md.
+//
+// Thread safety: all functions from any thread. No lock is held across I/O but the busy bits of the pages that are
+// moved: who waits for one of those waits for that page.
+// Fault path: fault() and evict() and what they call; nothing is allocated.
+//
+// Invariants:
+//  1. A page's bytes are in exactly one place that counts: its entry says which.
+//  2. A resident page that is not clean is sent to staging, whole, after it was guarded and before it is discarded.
+//  3. Frames belong to one entry each; the pager gives a frame back when its entry stops naming it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "pager/budget.h"
+#include "pager/page_table.h"
+#include "pager/prefetch.h"
+#include "pager/victims.h"
+#include "pool/frames.h"
+#include "pool/staging.h"
+
+namespace comex {
+
+// How a fault was served.
+enum class Served : std::uint8_t {
+  not_ours,  // no page of the pager's: somebody else's fault
+  already,   // another thread was faster
+  zeros,     // first touch
+  written,   // a clean page is now dirty
+  staged,
+  remote,
+  lost,    // the only copy is gone: the program must not go on
+  failed,  // the program's memory could not be changed
+};
+
+// What a thread brings along to resolve faults.
+struct Faulter {
+  static constexpr std::uint32_t kMostAlong = 31;
+
+  std::byte* bounce = nullptr;  // 1 + kMostAlong pages that never fault themselves
+  History history;
+};
+
+// Pages that must stay where they are for a while.
+class Pins {
+ public:
+  virtual ~Pins() = default;
+  // Bit i: the i-th page of the block is pinned. seq_cst, against the busy bits: see PageTable::try_lock.
+  [[nodiscard]] virtual std::uint64_t pinned(BlockNo block) const noexcept = 0;
+};
+
+struct PagerStats {
+  std::array<std::atomic<std::uint64_t>, 8> faults{};  // by Served
+  std::atomic<std::uint64_t> pages_in{0};              // read from frames
+  std::atomic<std::uint64_t> pages_along{0};           // ... of which nobody had asked for them yet
+  std::atomic<std::uint64_t> evicted{0};
+  std::atomic<std::uint64_t> dropped{0};              // ... of which were clean, and not sent
+  std::atomic<std::uint64_t> evictions_by_faults{0};  // times that eviction was behind
+};
+
+class Pager {
+ public:
+  struct Parts {
+    Memory& memory;
+    Frames& frames;
+    Budget& budget;
+    Victims& victims;
+    const Prefetcher& prefetcher;
+    const Pins& pins;
+  };
+
+  static Expected<std::unique_ptr<Pager>> create(const Parts& parts, const StagingConfig& staging);
+
+  // --- faults ---
+  Served fault(PageNo page, bool write, Faulter& faulter) noexcept;
+  // Takes at least `want` pages away if it can. Returns how many. What it sends is on its way when this returns.
+  std::uint64_t evict(std::uint64_t want) noexcept;
+  // To be called now and then by the thread that evicts: notices what has arrived.
+  void progress() noexcept { staging_->progress(); }
+
+  // --- the layout of the program's memory ---
+  // The pages are the program's, and faults on them ours. REQUIRES: none of them is yet.
+  Errc adopt(PageRun pages) noexcept;
+  // Of adopted ones: these are there already. They count as dirty.
+  void found(PageRun pages) noexcept;
+  // All zeros from now on, and nothing is local. The caller has discarded, or discards before anybody can touch them.
+  void clear(PageRun pages) noexcept;
+  // Not the program's any more.
+  void forget(PageRun pages) noexcept;
+
+  [[nodiscard]] const PageTable& table() const noexcept { return *table_; }
+  [[nodiscard]] const PagerStats& stats() const noexcept { return stats_; }
+  [[nodiscard]] Staging& staging() noexcept { return *staging_; }
+
+ private:
+  using Word = PageTable::Word;
+
+  explicit Pager(const Parts& parts, std::unique_ptr<PageTable> table);
+
+  // Each REQUIRES that the entry is locked by this thread, and unlocks it.
+  Served touch(PageNo page, Faulter& faulter) noexcept;
+  Served dirty(PageNo page, Word& word, Entry entry) noexcept;
+  Served unstage(PageNo page, Word& word, Faulter& faulter) noexcept;
+  Served fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept;
+
+  // Locks pages that follow and are in the same state, the remote ones at the same node. Returns how many.
+  std::uint32_t lock_along(PageNo page, Entry entry, Faulter& faulter) noexcept;
+  Errc read(std::span<const Location> where, std::byte* into) noexcept;
+  // Makes room for pages that are about to be local, and counts them.
+  void charge(std::uint64_t pages) noexcept;
+  void admit(PageNo page) noexcept;
+  void release(Location where) noexcept { frames_.give_back(Run{where.node, where.frame, 1}); }
+  // What an entry names besides local memory is given up: frame, staging slot. REQUIRES: locked.
+  void give_up(PageNo page, Word& word, Entry entry) noexcept;
+  // Called by staging.
+  void landed(Tag tag, Location where) noexcept;
+
+  // --- eviction: pager_evict.cpp ---
+  struct Taken;
+  std::uint64_t evict_block(BlockNo block) noexcept;
+  Taken take(BlockNo block) noexcept;
+  Slots send(const Taken& taken, Slots dirty) noexcept;
+
+  Memory& memory_;
+  Frames& frames_;
+  Budget& budget_;
+  Victims& victims_;
+  const Prefetcher& prefetcher_;
+  const Pins& pins_;
+  const std::unique_ptr<PageTable> table_;
+  std::unique_ptr<Staging> staging_;
+  PagerStats stats_;
+};
+
+}  // namespace comex

@@ -1,0 +1,147 @@
+// How a block leaves: locked, guarded, copied to staging, discarded, unlocked, in this order. Why no write is lost on
+// the way: "A write that races with eviction" in docs/design-notes.md.
+#include <bit>
+#include <cstring>
+
+#include "pager/pager.h"
+
+namespace comex {
+namespace {
+
+// The longest that one call of evict() waits for staging to have room. It is called again if need be.
+constexpr Millis kRoomPatience{100};
+
+// Calls f(PageRun) for the runs of `slots` that have any of `wanted`, from the first such page to the last.
+template <typename F>
+void for_each_run(BlockNo block, Slots slots, Slots wanted, F&& f) {
+  while (slots != 0) {
+    const auto first = static_cast<unsigned>(std::countr_zero(slots));
+    const auto length = static_cast<unsigned>(std::countr_one(slots >> first));
+    const Slots run = slots_below(length) << first;
+    slots &= ~run;
+    if ((wanted & run) == 0) continue;
+    const auto from = static_cast<unsigned>(std::countr_zero(wanted & run));
+    const auto to = 64 - static_cast<unsigned>(std::countl_zero(wanted & run));
+    f(PageRun{block.first() + from, to - from});
+  }
+}
+
+}  // namespace
+
+// A block in the hands of this thread.
+struct Pager::Taken {
+  BlockNo block;
+  Word* words = nullptr;
+  Slots locked = 0;      // by this thread; faults on the others go on
+  Slots local = 0;       // of those: there, and to go
+  Slots clean = 0;       // of those
+  bool remains = false;  // there is, or may soon be, a local page that could not be taken
+};
+
+std::uint64_t Pager::evict(std::uint64_t want) noexcept {
+  std::uint64_t taken = 0;
+  // Blocks whose pages are all pinned or busy go to the end of the queue: once round is enough.
+  std::optional<BlockNo> first_in_vain;
+  while (taken < want) {
+    if (staging_->wait_for_room(Deadline(kRoomPatience)) != Errc::ok) break;
+    const auto block = victims_.next();
+    if (!block) break;
+    const std::uint64_t pages = evict_block(*block);
+    taken += pages;
+    if (pages > 0) {
+      first_in_vain.reset();
+    } else if (first_in_vain == *block) {
+      break;
+    } else if (!first_in_vain) {
+      first_in_vain = *block;
+    }
+  }
+  return taken;
+}
+
+std::uint64_t Pager::evict_block(BlockNo block) noexcept {
+  Taken taken = take(block);
+  const Slots dirty = taken.local & ~taken.clean;
+  Slots stay = 0;  // for want of room
+  if (dirty != 0) {
+    // A run at a time, with the holes in it, which nobody can fill meanwhile: one shootdown instead of many.
+    bool guarded = true;
+    for_each_run(block, taken.locked, dirty, [&](PageRun run) { guarded = guarded && memory_.guard(run) == Errc::ok; });
+    stay = dirty & ~(guarded ? send(taken, dirty) : 0);
+    for_each_run(block, stay, stay, [&](PageRun run) { (void)memory_.unguard(run); });
+    taken.local &= ~stay;
+    taken.remains = taken.remains || stay != 0;
+  }
+  std::array<PageRun, kBlockPages> runs;
+  std::size_t count = 0;
+  for_each_run(block, taken.locked & ~stay, taken.local, [&](PageRun run) { runs[count++] = run; });
+  if (count > 0) (void)memory_.discard(std::span(runs).first(count));
+  for_each_slot(taken.locked, [&](std::uint32_t slot) {
+    Word& word = taken.words[slot];
+    const PageNo page = block.first() + slot;
+    const bool leaves_clean = (taken.local & taken.clean) >> slot & 1;
+    if (!leaves_clean) return table_->unlock(page, word);
+    table_->unlock(page, word, Entry::remote(Entry(word.load(std::memory_order_relaxed)).location()));
+  });
+  if (taken.remains) admit(block.first());
+  const auto pages = static_cast<std::uint64_t>(std::popcount(taken.local));
+  budget_.release(pages);
+  stats_.evicted.fetch_add(pages, std::memory_order_relaxed);
+  stats_.dropped.fetch_add(static_cast<std::uint64_t>(std::popcount(taken.local & taken.clean)),
+                           std::memory_order_relaxed);
+  return pages;
+}
+
+// Locks every page of the block that nobody else has, whatever its state: see evict_block.
+Pager::Taken Pager::take(BlockNo block) noexcept {
+  Taken taken{.block = block, .words = table_->find(block.first())};
+  // From here on, who makes a page of this block local queues it again. Who has done so before is seen below.
+  taken.words[0].fetch_and(~Entry::kQueued, std::memory_order_seq_cst);
+  for (std::uint32_t slot = 0; slot < kBlockPages; ++slot) {
+    Word& word = taken.words[slot];
+    const Entry entry(word.load(std::memory_order_relaxed));
+    if (entry.is(PageState::none)) continue;
+    if (entry.busy() || !table_->try_lock(word, entry.state())) {
+      taken.remains = true;
+      continue;
+    }
+    taken.locked |= Slots{1} << slot;
+    if (!entry.is(PageState::resident)) continue;
+    taken.local |= Slots{1} << slot;
+  }
+  const Slots pinned = pins_.pinned(block) & taken.locked;
+  for_each_slot(pinned, [&](std::uint32_t slot) { table_->unlock(block.first() + slot, taken.words[slot]); });
+  taken.remains = taken.remains || (pinned & taken.local) != 0;
+  taken.locked &= ~pinned;
+  taken.local &= ~pinned;
+  for_each_slot(taken.local, [&](std::uint32_t slot) {
+    const bool clean = Entry(taken.words[slot].load(std::memory_order_relaxed)).clean();
+    taken.clean |= Slots{clean} << slot;
+  });
+  return taken;
+}
+
+// Copies dirty pages to staging. Returns those for which there was room.
+Slots Pager::send(const Taken& taken, Slots dirty) noexcept {
+  std::array<Tag, kBlockPages> tags;
+  std::uint32_t count = 0;
+  for_each_slot(dirty, [&](std::uint32_t slot) { tags[count++] = (taken.block.first() + slot).value; });
+  Slots sent = 0;
+  for (std::uint32_t done = 0; done < count;) {
+    const auto room = staging_->reserve(std::span(tags).subspan(done, count - done));
+    if (!room) break;
+    for (std::uint32_t i = 0; i < room->count; ++i) {
+      const PageNo page{tags[done + i]};
+      const auto slot = static_cast<std::uint32_t>(page - taken.block.first());
+      std::memcpy(room->memory + i * kPageSize, memory_.bytes(page), kPageSize);
+      // Before commit(): it may land inside.
+      PageTable::set(taken.words[slot], Entry(PageState::staged));
+      sent |= Slots{1} << slot;
+    }
+    staging_->commit(*room);
+    done += room->count;
+  }
+  return sent;
+}
+
+}  // namespace comex

@@ -1,0 +1,358 @@
+#include "pager/pager.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "pager/fake_program_test.h"
+
+namespace comex {
+namespace {
+
+using testing_support::FakeFrames;
+using testing_support::FakeMemory;
+
+constexpr PageNo kFirst = FakeMemory::kFirst;
+
+class SomePins final : public Pins {
+ public:
+  [[nodiscard]] std::uint64_t pinned(BlockNo block) const noexcept override {
+    return block == BlockNo::of(kFirst) ? first_block.load() : 0;
+  }
+  std::atomic<std::uint64_t> first_block{0};
+};
+
+// A program of a few pages with a budget of fewer.
+class PagerTest : public ::testing::Test {
+ protected:
+  void begin(std::uint32_t pages, std::uint32_t local, std::uint16_t nodes = 1) {
+    pages_ = pages;
+    memory_ = std::make_unique<FakeMemory>(pages);
+    frames_ = std::make_unique<FakeFrames>(nodes, pages + 1024);
+    budget_.set(local, local / 4);
+    victims_ = std::make_unique<Fifo>(*memory_, pages);
+    auto pager = Pager::create({*memory_, *frames_, budget_, *victims_, prefetcher_, pins_}, {.batches = 8});
+    ASSERT_TRUE(pager) << pager.error().message;
+    pager_ = *std::move(pager);
+    ASSERT_EQ(pager_->adopt(PageRun{kFirst, pages}), Errc::ok);
+  }
+  // What the program does, with the faults it takes.
+  std::uint64_t load(std::uint32_t page, std::uint64_t word = 0) {
+    std::uint64_t value = 0;
+    while (!memory_->load(kFirst + page, word, &value)) resolve(page, false);
+    return value;
+  }
+  void store(std::uint32_t page, std::uint64_t value, std::uint64_t word = 0) {
+    while (!memory_->store(kFirst + page, word, value)) resolve(page, true);
+  }
+  Served resolve(std::uint32_t page, bool write) {
+    thread_local std::vector<std::byte> bounce((1 + Faulter::kMostAlong) * kPageSize);
+    thread_local Faulter faulter{bounce.data(), {}};
+    last_ = pager_->fault(kFirst + page, write, faulter);
+    EXPECT_NE(last_, Served::not_ours);
+    EXPECT_NE(last_, Served::failed);
+    return last_;
+  }
+  PageState state(std::uint32_t page) { return pager_->table().load(kFirst + page).state(); }
+  void send_all() {
+    while (pager_->evict(1) > 0) {
+    }
+    ASSERT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
+  }
+  std::uint64_t faults(Served served) { return pager_->stats().faults[static_cast<std::size_t>(served)]; }
+
+  std::uint32_t pages_ = 0;
+  Budget budget_;
+  std::unique_ptr<FakeMemory> memory_;
+  std::unique_ptr<FakeFrames> frames_;
+  std::unique_ptr<Fifo> victims_;
+  NextPages prefetcher_;
+  SomePins pins_;
+  std::unique_ptr<Pager> pager_;
+  std::atomic<Served> last_{Served::already};
+};
+
+TEST_F(PagerTest, fault_elsewhereIsNotOurs) {
+  begin(64, 64);
+  Faulter faulter;
+  EXPECT_EQ(pager_->fault(kFirst + 64, false, faulter), Served::not_ours);
+  EXPECT_EQ(pager_->fault(PageNo{1}, false, faulter), Served::not_ours);
+  EXPECT_EQ(pager_->fault(PageNo{UINT64_MAX >> kPageShift}, false, faulter), Served::not_ours);
+}
+
+TEST_F(PagerTest, fault_firstTouchBringsZeros) {
+  begin(64, 64);
+  EXPECT_EQ(load(7), 0U);
+  EXPECT_EQ(last_, Served::zeros);
+  EXPECT_EQ(state(7), PageState::resident);
+  EXPECT_EQ(budget_.local, 1U);
+  EXPECT_FALSE(memory_->there(kFirst + 8)) << "nothing that nobody asked for";
+}
+
+TEST_F(PagerTest, fault_firstTouchesInOrderComeInLargePieces) {
+  begin(1024, 1024);
+  for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
+  EXPECT_EQ(budget_.local, 1024U);
+  EXPECT_LT(faults(Served::zeros), 50U);
+}
+
+TEST_F(PagerTest, evict_pagesComeBackAsTheyWere) {
+  begin(256, 256);
+  for (std::uint32_t page = 0; page < 256; ++page) store(page, 1000 + page);
+  send_all();
+  EXPECT_EQ(budget_.local, 0U);
+  EXPECT_EQ(memory_->count_there(), 0U);
+  EXPECT_EQ(frames_->used(), 256U);
+  for (std::uint32_t page = 0; page < 256; ++page) EXPECT_EQ(state(page), PageState::remote);
+  for (std::uint32_t page = 0; page < 256; ++page) EXPECT_EQ(load(page), 1000 + page);
+}
+
+TEST_F(PagerTest, evict_aBlockIsOneGuardAndOneDiscard) {
+  begin(64, 64);
+  for (std::uint32_t page = 0; page < 64; page += 2) store(page, page);
+  EXPECT_EQ(pager_->evict(1), 32U);
+  EXPECT_EQ(memory_->guards(), 1U) << "holes do not cut it in pieces";
+  EXPECT_EQ(memory_->discards(), 1U);
+  for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(page), page % 2 == 0 ? page : 0);
+}
+
+TEST_F(PagerTest, fault_stagedPageIsServedFromThere) {
+  begin(64, 64);
+  store(5, 55);
+  EXPECT_EQ(pager_->evict(1), 1U);
+  EXPECT_EQ(state(5), PageState::staged) << "the batch is not full, so it is not sent";
+  EXPECT_EQ(load(5), 55U);
+  EXPECT_EQ(last_, Served::staged);
+  EXPECT_EQ(frames_->reads(), 0);
+  store(5, 56);
+  send_all();
+  EXPECT_EQ(load(5), 56U);
+  EXPECT_EQ(frames_->used(), 1U) << "the frame of the first time was given back";
+}
+
+TEST_F(PagerTest, fault_whileTheWriteIsUnderWay) {
+  begin(64, 64);
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
+  frames_->hold_writes(true);
+  EXPECT_EQ(pager_->evict(64), 64U);
+  EXPECT_EQ(state(9), PageState::staged);
+  store(9, 99);
+  EXPECT_EQ(last_, Served::staged);
+  frames_->hold_writes(false);
+  pager_->progress();
+  EXPECT_EQ(state(8), PageState::remote);
+  EXPECT_EQ(state(9), PageState::resident) << "what landed late does not touch it";
+  send_all();
+  EXPECT_EQ(load(9), 99U);
+  EXPECT_EQ(frames_->used(), 64U);
+}
+
+TEST_F(PagerTest, evict_cleanPagesAreDropped) {
+  begin(64, 64);
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
+  send_all();
+  for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(page), page);
+  const auto guards = memory_->guards();
+  EXPECT_EQ(pager_->evict(64), 64U);
+  EXPECT_EQ(memory_->guards(), guards) << "they are guarded already";
+  EXPECT_EQ(pager_->stats().dropped, 64U);
+  EXPECT_EQ(state(3), PageState::remote) << "at once: nothing was sent";
+  EXPECT_EQ(load(3), 3U);
+}
+
+TEST_F(PagerTest, fault_writeMakesACleanPageDirty) {
+  begin(64, 64);
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
+  send_all();
+  EXPECT_EQ(load(3), 3U);
+  EXPECT_EQ(frames_->used(), 64U);
+  store(3, 33);
+  EXPECT_EQ(last_, Served::written);
+  EXPECT_EQ(frames_->used(), 63U);
+  store(4, 44);
+  EXPECT_EQ(last_, Served::remote) << "a write fault needs no second one";
+  send_all();
+  EXPECT_EQ(load(3), 33U);
+  EXPECT_EQ(load(4), 44U);
+}
+
+TEST_F(PagerTest, fault_scanReadsLargePieces) {
+  begin(1024, 1024);
+  for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
+  send_all();
+  for (std::uint32_t page = 0; page < 1024; ++page) EXPECT_EQ(load(page), page);
+  EXPECT_LT(frames_->reads(), 50);
+  EXPECT_EQ(pager_->stats().pages_in, 1024U);
+}
+
+TEST_F(PagerTest, fault_randomAccessBringsInNothingElse) {
+  begin(1024, 1024);
+  for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
+  send_all();
+  for (std::uint32_t i = 0; i < 500; ++i) EXPECT_EQ(load(i * 389 % 1024), i * 389 % 1024);
+  EXPECT_EQ(pager_->stats().pages_in, 500U);
+}
+
+TEST_F(PagerTest, fault_overTheBudgetEvictsFirst) {
+  begin(4096, 512);
+  for (std::uint32_t page = 0; page < 4096; ++page) store(page, page);
+  EXPECT_LE(budget_.local, 512U);
+  EXPECT_LE(memory_->count_there(), 512U);
+  EXPECT_GT(pager_->stats().evictions_by_faults, 0U);
+  for (std::uint32_t page = 0; page < 4096; ++page) EXPECT_EQ(load(page), page);
+}
+
+TEST_F(PagerTest, evict_leavesPinnedPages) {
+  begin(64, 64);
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
+  pins_.first_block = 0b110;
+  EXPECT_EQ(pager_->evict(64), 62U);
+  EXPECT_TRUE(memory_->there(kFirst + 1));
+  EXPECT_TRUE(memory_->store(kFirst + 2, 0, 222)) << "not even guarded";
+  EXPECT_EQ(pager_->evict(64), 0U) << "and does not go round for ever";
+  pins_.first_block = 0;
+  EXPECT_EQ(pager_->evict(64), 2U) << "they were not forgotten";
+  EXPECT_EQ(load(2), 222U);
+}
+
+TEST_F(PagerTest, evict_withoutRoomThePagesStay) {
+  begin(4096, 4096);
+  std::vector<comex::Run> everything;
+  for (std::uint32_t page = 0; page < 4096; ++page) store(page, page);
+  while (const auto run = frames_->take(1024)) everything.push_back(*run);
+  const std::uint64_t evicted = pager_->evict(4096);
+  EXPECT_LE(evicted, 8U * 64);
+  EXPECT_EQ(memory_->count_there(), 4096 - evicted);
+  for (std::uint32_t page = 0; page < 4096; ++page) store(page, page + 1);
+  for (const auto& run : everything) frames_->give_back(run);
+  send_all();
+  for (std::uint32_t page = 0; page < 4096; ++page) EXPECT_EQ(load(page), page + 1);
+}
+
+TEST_F(PagerTest, evict_writeDuringItIsNotLost) {
+  begin(64, 64);
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
+  bool wrote = true;
+  memory_->while_guarded = [&] { wrote = memory_->store(kFirst + 10, 0, 1010); };
+  EXPECT_EQ(pager_->evict(64), 64U);
+  EXPECT_FALSE(wrote) << "between guard and discard no write gets through";
+  memory_->while_guarded = nullptr;
+  store(10, 1010);
+  send_all();
+  EXPECT_EQ(load(10), 1010U);
+}
+
+TEST_F(PagerTest, clear_zerosAndFramesBack) {
+  begin(192, 192);
+  for (std::uint32_t page = 0; page < 192; ++page) store(page, 1 + page);
+  send_all();
+  EXPECT_EQ(load(10), 11U);         // clean
+  store(20, 21);                    // dirty
+  EXPECT_EQ(pager_->evict(1), 2U);  // one of them staged, the other dropped
+  EXPECT_EQ(load(11), 12U);         // clean again
+  pager_->clear(PageRun{kFirst + 1, 130});
+  EXPECT_EQ(load(0), 1U);
+  EXPECT_EQ(load(131), 132U);
+  for (std::uint32_t page = 1; page < 131; ++page) EXPECT_EQ(load(page), 0U) << page;
+  EXPECT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
+  EXPECT_EQ(frames_->used(), 62U);
+}
+
+TEST_F(PagerTest, forget_everythingComesBack) {
+  begin(192, 192);
+  for (std::uint32_t page = 0; page < 192; ++page) store(page, 1 + page);
+  pager_->evict(100);
+  pager_->forget(PageRun{kFirst, 192});
+  Faulter faulter;
+  EXPECT_EQ(pager_->fault(kFirst + 3, false, faulter), Served::not_ours);
+  EXPECT_EQ(budget_.local, 0U);
+  EXPECT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
+  EXPECT_EQ(frames_->used(), 0U);
+  EXPECT_EQ(pager_->evict(10), 0U) << "what is left in the queue is nothing";
+}
+
+TEST_F(PagerTest, found_pagesThatWereThereCount) {
+  begin(128, 128);
+  // Written before the pager came.
+  const std::vector<std::byte> old(64 * kPageSize, std::byte{7});
+  ASSERT_EQ(memory_->place(PageRun{kFirst + 32, 64}, old.data(), false), Errc::ok);
+  pager_->found(PageRun{kFirst + 32, 64});
+  EXPECT_EQ(budget_.local, 64U);
+  send_all();
+  EXPECT_EQ(load(50), 0x0707070707070707U);
+  EXPECT_EQ(load(10), 0U);
+}
+
+TEST_F(PagerTest, fault_theOnlyCopyIsGone) {
+  begin(64, 64);
+  store(5, 55);
+  send_all();
+  frames_->fail_reads(Errc::disconnected);
+  EXPECT_EQ(resolve(5, false), Served::lost);
+  EXPECT_EQ(state(5), PageState::remote);
+  EXPECT_FALSE(memory_->there(kFirst + 5)) << "no other bytes in its place";
+  EXPECT_EQ(budget_.local, 0U);
+}
+
+TEST_F(PagerTest, fault_memoryThatIsGone) {
+  begin(64, 64);
+  memory_->refuse_to_place = true;
+  Faulter faulter;
+  std::vector<std::byte> bounce((1 + Faulter::kMostAlong) * kPageSize);
+  faulter.bounce = bounce.data();
+  EXPECT_EQ(pager_->fault(kFirst + 5, true, faulter), Served::failed);
+  EXPECT_EQ(budget_.local, 0U);
+  memory_->refuse_to_place = false;
+  EXPECT_EQ(load(5), 0U);
+}
+
+// Threads write and check words of their own in pages they share, with a budget of an eighth, while one evicts and one
+// clears pages of its own.
+TEST_F(PagerTest, model_everyWordAlwaysReadsAsLastWritten) {
+  constexpr std::uint32_t kPages = 1024;
+  constexpr unsigned kThreads = 3;
+  constexpr int kSteps = 30'000;
+  begin(kPages, kPages / 8, 2);
+  std::atomic<bool> stop{false};
+  std::thread evictor([&] {
+    std::mt19937 random(99);
+    while (!stop) {
+      if (const auto excess = budget_.excess(true); excess > 0) pager_->evict(excess);
+      pager_->progress();
+      if (random() % 8 == 0) pager_->staging().flush();
+      std::this_thread::yield();
+    }
+  });
+  std::vector<std::thread> threads;
+  for (unsigned id = 0; id < kThreads; ++id) {
+    threads.emplace_back([&, id] {
+      std::mt19937 random(id);
+      std::vector<std::uint64_t> model(kPages, 0);
+      const std::uint64_t word = id * 7;
+      std::uint32_t page = 0;
+      for (int i = 0; i < kSteps; ++i) {
+        page = random() % 4 == 0 ? random() % kPages : (page + 1) % kPages;  // runs, and jumps between them
+        if (random() % 3 == 0) {
+          model[page] = random();
+          store(page, model[page], word);
+        } else {
+          ASSERT_EQ(load(page, word), model[page]) << "page " << page << " of thread " << id;
+        }
+      }
+      for (page = 0; page < kPages; ++page) ASSERT_EQ(load(page, word), model[page]);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  stop = true;
+  evictor.join();
+  EXPECT_LE(budget_.local, kPages / 8 + kThreads * (1 + Faulter::kMostAlong));
+  EXPECT_EQ(budget_.local, memory_->count_there());
+  pager_->forget(PageRun{kFirst, kPages});
+  EXPECT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
+  EXPECT_EQ(frames_->used(), 0U) << "no frame is left behind";
+}
+
+}  // namespace
+}  // namespace comex
