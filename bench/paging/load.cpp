@@ -1,9 +1,7 @@
 #include "bench/paging/load.h"
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -65,9 +63,7 @@ class Load {
     result.fill_us = timed([this](Part& part) { fill(part); });
     if (options_.corrupt) memory_.page(*options_.corrupt % pages_)[kLoadPageWords - 1] ^= 1;
     for (std::size_t pass = 0; pass < options_.passes.size(); ++pass) {
-      const std::uint64_t faults = major_faults();
-      const double us = timed([this, pass](Part& part) { visit(part, pass); });
-      result.passes.push_back({options_.passes[pass], us, major_faults() - faults});
+      result.passes.push_back({options_.passes[pass], timed([this, pass](Part& part) { visit(part, pass); })});
     }
     for (const Part& part : parts_) {
       result.pages_wrong += part.wrong;
@@ -87,12 +83,6 @@ class Load {
     for (std::thread& thread : threads) thread.join();
     const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
     return time.count() / static_cast<double>(pages_);
-  }
-
-  static std::uint64_t major_faults() {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    return static_cast<std::uint64_t>(usage.ru_majflt);
   }
 
   // Follows from the page and the pass, so that nothing need be kept to know what a page should hold.
@@ -147,8 +137,8 @@ std::string to_json(const LoadOptions& options, const LoadResult& result) {
   std::string text = piece.data();
   const char* comma = "";
   for (const LoadResult::Pass& pass : result.passes) {
-    std::snprintf(piece.data(), piece.size(), R"(%s{"pattern":"%s","us":%.4f,"major_faults":%llu})", comma,
-                  to_string(pass.pattern).data(), pass.us, static_cast<unsigned long long>(pass.major_faults));
+    std::snprintf(piece.data(), piece.size(), R"(%s{"pattern":"%s","us":%.4f})", comma, to_string(pass.pattern).data(),
+                  pass.us);
     text += piece.data();
     comma = ",";
   }

@@ -25,7 +25,6 @@ struct LoadResult {
   struct Pass {
     Pattern pattern = Pattern::sequential;
     double us = 0;
-    std::uint64_t major_faults = 0;  // those the kernel waited for a device
   };
   std::uint64_t pages = 0;
   double fill_us = 0;
