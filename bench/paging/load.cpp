@@ -1,7 +1,10 @@
 #include "bench/paging/load.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -65,6 +68,7 @@ class Load {
     for (std::size_t pass = 0; pass < options_.passes.size(); ++pass) {
       result.passes.push_back({options_.passes[pass], timed([this, pass](Part& part) { visit(part, pass); })});
     }
+    result.pages_resident = count_resident();
     for (const Part& part : parts_) {
       result.pages_wrong += part.wrong;
       if (result.first_wrong.empty()) result.first_wrong = part.first_wrong;
@@ -83,6 +87,24 @@ class Load {
     for (std::thread& thread : threads) thread.join();
     const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
     return time.count() / static_cast<double>(pages_);
+  }
+
+  // By the page table, which counts alike whoever fills it in. 0 where the kernel does not show it.
+  [[nodiscard]] std::uint64_t count_resident() const {
+    constexpr std::size_t kEntries = 512;
+    constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
+    std::array<std::uint64_t, kEntries> entries{};
+    std::uint64_t resident = 0;
+    const std::uint64_t first = reinterpret_cast<std::uintptr_t>(memory_.page(0)) / kLoadPageBytes;
+    const int file = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    for (std::uint64_t page = 0; page < pages_; page += kEntries) {
+      const std::uint64_t count = std::min<std::uint64_t>(kEntries, pages_ - page);
+      const ssize_t got = ::pread(file, entries.data(), count * 8, static_cast<off_t>((first + page) * 8));
+      if (got != static_cast<ssize_t>(count * 8)) break;
+      for (std::uint64_t i = 0; i < count; ++i) resident += (entries[i] & kPresent) != 0 ? 1 : 0;
+    }
+    if (file >= 0) ::close(file);
+    return resident;
   }
 
   // Follows from the page and the pass, so that nothing need be kept to know what a page should hold.
@@ -142,7 +164,8 @@ std::string to_json(const LoadOptions& options, const LoadResult& result) {
     text += piece.data();
     comma = ",";
   }
-  return text + "],\"pages_wrong\":" + std::to_string(result.pages_wrong) + "}";
+  return text + "],\"pages_resident\":" + std::to_string(result.pages_resident) +
+         ",\"pages_wrong\":" + std::to_string(result.pages_wrong) + "}";
 }
 
 }  // namespace comex::bench

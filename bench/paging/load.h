@@ -29,6 +29,7 @@ struct LoadResult {
   std::uint64_t pages = 0;
   double fill_us = 0;
   std::vector<Pass> passes;
+  std::uint64_t pages_resident = 0;  // in the end: shows that the system paged, and kept to its limit
   std::uint64_t pages_wrong = 0;
   std::string first_wrong;  // one line; empty when all were right
 };

@@ -93,6 +93,7 @@ TEST(Load, run_findsNothingWrongWithPlainMemory) {
     ASSERT_TRUE(result);
     EXPECT_EQ(result->pages, 300u);
     EXPECT_EQ(result->pages_wrong, 0u) << result->first_wrong;
+    EXPECT_LE(result->pages_resident, 300u);
     EXPECT_EQ(result->passes.size(), options.passes.size());
   }
 }
@@ -113,10 +114,11 @@ TEST(Load, toJson_isOneLine) {
   LoadResult result;
   result.pages = 16;
   result.fill_us = 1.5;
+  result.pages_resident = 9;
   result.passes = {{Pattern::random, 2.25}, {Pattern::stride, 3}};
   EXPECT_EQ(to_json(options, result), R"({"pages":16,"threads":2,"fill_us":1.5000,"passes":[)"
                                       R"({"pattern":"random","us":2.2500},)"
-                                      R"({"pattern":"stride10","us":3.0000}],"pages_wrong":0})");
+                                      R"({"pattern":"stride10","us":3.0000}],"pages_resident":9,"pages_wrong":0})");
 }
 
 }  // namespace

@@ -148,9 +148,11 @@ class PagingRounds {
     const auto begin = Clock::now();
     const Expected<std::string> output = runner.system->run(load_command(program_, options_.set_bytes, threads));
     runner.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-    const auto found = output ? parse_load_line(*output) : output.error();
+    const auto found = output ? parse_load_line(*output, options_.local_bytes) : output.error();
     if (found) {
-      for (const auto& [column, us] : *found) figures_.add(name, column, threads, round, us);
+      for (const std::string_view column : kPagingColumns) {
+        figures_.add(name, column, threads, round, found->at(std::string(column)));
+      }
     } else {
       runner.in = false;
       figures_.failed.push_back({std::string(name), found.error().message});

@@ -6,11 +6,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
 #include "bench/samples.h"
 
 namespace comex::bench {
 
 namespace {
+
+constexpr double kTolerance = 1.1;  // of the limit on local memory
 
 auto same(std::string_view system, std::string_view column, unsigned threads) {
   return [=](const PagingSeries& series) {
@@ -53,12 +56,17 @@ std::optional<double> PagingFigures::ratio(std::string_view a, std::string_view 
   return median(std::move(ratios));
 }
 
-Expected<std::map<std::string, double>> parse_load_line(const std::string& line) {
+Expected<std::map<std::string, double>> parse_load_line(const std::string& line, std::uint64_t local_bytes) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
   const Error unreadable{Errc::io, fmt::format("it printed '{}' instead of figures", line.substr(0, 60))};
   if (!json.is_object() || !json.value("passes", nlohmann::json()).is_array()) return unreadable;
   if (const auto wrong = json.value("pages_wrong", std::uint64_t{1}); wrong > 0) {
     return Error{Errc::io, fmt::format("{} pages were wrong", wrong)};
+  }
+  const std::uint64_t resident = json.value("pages_resident", std::uint64_t{0}) * kPageSize;
+  if (static_cast<double>(resident) > static_cast<double>(local_bytes) * kTolerance) {
+    return Error{Errc::io, fmt::format("{} of the pages were local in the end, {} are allowed: it does not page",
+                                       format_size(resident), format_size(local_bytes))};
   }
   std::map<std::string, double> figures{{"fill", json.value("fill_us", 0.0)}};
   for (const auto& pass : json["passes"]) {

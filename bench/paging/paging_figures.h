@@ -46,7 +46,8 @@ struct PagingFigures {
                                             unsigned threads) const;
 };
 
-// The figures in the line that the load prints, by column. An error when it is not such a line or a page was wrong.
-Expected<std::map<std::string, double>> parse_load_line(const std::string& line);
+// The figures in the line that the load prints, by column. An error when it is not such a line, when a page was wrong,
+// and when clearly more of the pages were resident than `local_bytes` hold: then nothing was paged.
+Expected<std::map<std::string, double>> parse_load_line(const std::string& line, std::uint64_t local_bytes);
 
 }  // namespace comex::bench

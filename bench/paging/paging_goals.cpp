@@ -45,9 +45,12 @@ Goal judge_one(const PagingFigures& figures, const Promise& promise) {
 // A second thread must not cost comex more than it costs the kernel. Judged by the worst pattern; the figure shows
 // each.
 Goal judge_threads(const PagingFigures& figures) {
-  Goal goal{"shm: two threads", fmt::format("ratios at most {} x those of one", kThreadsFactor),
-            "not measured",     0,
-            kThreadsFactor,     {}};
+  Goal goal{"shm: ratio to zram with two threads",
+            fmt::format("at most {} x that with one", kThreadsFactor),
+            "not measured",
+            0,
+            kThreadsFactor,
+            {}};
   std::string each;
   double worst = 0;
   for (const std::string_view column : kThreadColumns) {

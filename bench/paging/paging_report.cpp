@@ -35,7 +35,7 @@ std::string system_row(const PagingFigures& figures, std::string_view system, un
   for (const std::string_view column : kPagingColumns) {
     const PagingSeries* series = figures.find(system, column, threads);
     if (series == nullptr) return {};
-    cells += fmt::format("{:>13}", number(series->middle()));
+    cells += fmt::format("{:>14}", number(series->middle()));
     rounds = series->rounds.size();
   }
   return fmt::format("  {:<22}{}{:>8}\n", system, cells, rounds);
@@ -46,14 +46,14 @@ std::string ratio_row(const PagingFigures& figures, const Comparison& comparison
   for (const std::string_view column : kPagingColumns) {
     const auto ratio = figures.ratio(comparison.above, comparison.below, column, threads);
     if (!ratio) return {};
-    cells += fmt::format("{:>11} x", number(*ratio));
+    cells += fmt::format("{:>12} x", number(*ratio));
   }
   return fmt::format("  {:<22} {}\n", fmt::format("{} : {}", comparison.above, comparison.below), cells);
 }
 
 std::string table(const PagingFigures& figures, unsigned threads) {
   std::string text = fmt::format("{:<24}", fmt::format("us per page, {}", plural(threads, "thread")));
-  for (const std::string_view column : kPagingColumns) text += fmt::format("{:>13}", heading(column));
+  for (const std::string_view column : kPagingColumns) text += fmt::format("{:>14}", heading(column));
   text += fmt::format("{:>8}\n", "rounds");
   for (const std::string& system : figures.systems) text += system_row(figures, system, threads);
   for (const Comparison& comparison : kComparisons) text += ratio_row(figures, comparison, threads);

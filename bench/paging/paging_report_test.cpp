@@ -1,5 +1,6 @@
 #include "bench/paging/paging_report.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "bench/paging/system.h"
@@ -52,7 +53,7 @@ TEST(PagingGoals, judge_metMissedUnknown) {
   EXPECT_EQ(find(goals, "shm: sequential pages").met, false);
   EXPECT_EQ(find(goals, "shm: random pages").met, true);
   EXPECT_EQ(find(goals, "TCP: random pages").met, true);
-  EXPECT_EQ(find(goals, "shm: two threads").met, true);
+  EXPECT_EQ(find(goals, "shm: ratio to zram with two threads").met, true);
   EXPECT_EQ(judge(PagingFigures{}).size(), goals.size());
   for (const Goal& goal : judge(PagingFigures{})) EXPECT_EQ(goal.met, std::nullopt);
 }
@@ -60,7 +61,7 @@ TEST(PagingGoals, judge_metMissedUnknown) {
 TEST(PagingGoals, judge_threadsByTheWorstPattern) {
   PagingFigures figures = drifting_figures();
   for (unsigned round = 1; round <= 3; ++round) figures.add(kPagingShm, "stride10", 2, round, 6.0 * round * round);
-  const Goal goal = find(judge(figures), "shm: two threads");
+  const Goal goal = find(judge(figures), "shm: ratio to zram with two threads");
   EXPECT_EQ(goal.met, false);
   EXPECT_NEAR(goal.value, 1.5, 1e-9);
   EXPECT_EQ(goal.figure, "1.00, 1.50, 1.00 x for sequential, tenth, random");
@@ -93,24 +94,40 @@ TEST(PagingReport, toJson_hasEveryRound) {
   EXPECT_EQ(json["goals"][2]["result"], "met");
 }
 
+constexpr std::uint64_t kLocal = 8 * 4096;
+
+std::string load_line(unsigned resident, unsigned wrong) {
+  return fmt::format(R"({{"pages":16,"threads":1,"fill_us":1.5,"passes":[{{"pattern":"sequential","us":2}},)"
+                     R"({{"pattern":"stride10","us":3}},{{"pattern":"random","us":4}},)"
+                     R"({{"pattern":"random-write","us":5}}],"pages_resident":{},"pages_wrong":{}}})"
+                     "\n",
+                     resident, wrong);
+}
+
 TEST(LoadLine, parse_figuresByColumn) {
-  const auto found =
-      parse_load_line(R"({"pages":16,"threads":1,"fill_us":1.5,"passes":[{"pattern":"sequential","us":2},)"
-                      R"({"pattern":"stride10","us":3},{"pattern":"random","us":4},{"pattern":"random-write","us":5}],)"
-                      R"("pages_wrong":0})"
-                      "\n");
+  const auto found = parse_load_line(load_line(8, 0), kLocal);
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->at("fill"), 1.5);
   EXPECT_EQ(found->at("random-write"), 5);
 }
 
-TEST(LoadLine, parse_refusesWrongPagesAndOtherLines) {
-  EXPECT_FALSE(parse_load_line("hello"));
-  EXPECT_FALSE(parse_load_line("[]"));
-  EXPECT_FALSE(parse_load_line(R"({"fill_us":1.5,"passes":[],"pages_wrong":0})"));
-  const auto wrong = parse_load_line(R"({"fill_us":1.5,"passes":[],"pages_wrong":2})");
+TEST(LoadLine, parse_refusesWrongPages) {
+  const auto wrong = parse_load_line(load_line(8, 2), kLocal);
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().message, "2 pages were wrong");
+}
+
+TEST(LoadLine, parse_refusesASystemThatDoesNotPage) {
+  const auto found = parse_load_line(load_line(16, 0), kLocal);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().message,
+            "64.0 KiB of the pages were local in the end, 32.0 KiB are allowed: it does not page");
+}
+
+TEST(LoadLine, parse_refusesOtherLines) {
+  EXPECT_FALSE(parse_load_line("hello", kLocal));
+  EXPECT_FALSE(parse_load_line("[]", kLocal));
+  EXPECT_FALSE(parse_load_line(R"({"fill_us":1.5,"passes":[],"pages_wrong":0})", kLocal));
 }
 
 }  // namespace
