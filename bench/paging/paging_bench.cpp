@@ -49,18 +49,17 @@ class PagingField {
     const std::uint64_t local = options.local_bytes;
     Expected<void> nodes = start_nodes(options, folder, room, steps);
     steps.stage("setting up the kernel's swap");
-    Expected<SwapHost> host = SwapHost::prepare(options.swap_folder);
-    if (host) host_ = std::make_unique<SwapHost>(*std::move(host));
+    host_ = SwapHost::prepare(options.swap_folder);
 
     add(figures, kPagingShm, nodes ? comex_over_shm(nodes_.nodes()[0], local, folder) : Made(nodes.error()));
     add(figures, kPagingZram,
         host_ ? KernelSwap::create(kPagingZram, *host_, Zram::create(room), local, folder + "/zram.log")
-              : Made(host.error()));
+              : Made(host_.error()));
     add(figures, kPagingTcp, nodes ? comex_over_tcp(nodes_.nodes()[1], local, folder) : Made(nodes.error()));
     add(figures, kPagingDisk,
         host_ ? KernelSwap::create(kPagingDisk, *host_, SwapFile::create(options.swap_folder, room), local,
                                    folder + "/disk.log")
-              : Made(host.error()));
+              : Made(host_.error()));
   }
 
   [[nodiscard]] const std::vector<std::unique_ptr<PagingSystem>>& systems() const { return systems_; }
@@ -89,8 +88,8 @@ class PagingField {
   }
 
   OwnNodes nodes_;
-  std::unique_ptr<SwapHost> host_;
-  std::vector<std::unique_ptr<PagingSystem>> systems_;  // the first to go
+  Expected<SwapHost> host_ = Error{Errc::unsupported, "not prepared"};
+  std::vector<std::unique_ptr<PagingSystem>> systems_;  // the first to go: they refer to both
 };
 
 class PagingRounds {
