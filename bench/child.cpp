@@ -31,17 +31,18 @@ void tie_to_parent(pid_t parent) {
 
 }  // namespace
 
-Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)), wait_status_(other.wait_status_) {}
 
 Child& Child::operator=(Child&& other) noexcept {
   if (this != &other) {
     stop();
     pid_ = std::exchange(other.pid_, -1);
+    wait_status_ = other.wait_status_;
   }
   return *this;
 }
 
-Expected<Child> Child::spawn(const std::vector<std::string>& arguments, const std::string& log, int out) {
+Expected<Child> Child::spawn(const std::vector<std::string>& arguments, const std::string& log, int out, int cgroup) {
   // Everything that allocates happens before the fork: another thread may hold malloc's locks.
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -62,11 +63,12 @@ Expected<Child> Child::spawn(const std::vector<std::string>& arguments, const st
   if (pid < 0) return system_error("cannot start " + arguments[0]);
   if (pid == 0) {
     tie_to_parent(parent);
+    if (cgroup >= 0 && ::write(cgroup, "0", 1) != 1) ::_exit(kCannotJoinCgroup);  // "0" is whoever writes it
     ::dup2(null_fd.get(), STDIN_FILENO);
     ::dup2(out >= 0 ? out : log_fd.get(), STDOUT_FILENO);
     ::dup2(log_fd.get(), STDERR_FILENO);
     ::execvpe(argv[0], argv.data(), environment.data());
-    ::_exit(127);
+    ::_exit(kCannotExecute);
   }
   return Child(pid);
 }
@@ -87,7 +89,7 @@ Expected<Child> Child::fork(const std::function<int()>& body) {
 
 bool Child::running() {
   if (pid_ < 0) return false;
-  if (::waitpid(pid_, nullptr, WNOHANG) == 0) return true;
+  if (::waitpid(pid_, &wait_status_, WNOHANG) == 0) return true;
   pid_ = -1;
   return false;
 }

@@ -14,6 +14,10 @@
 
 namespace comex::bench {
 
+// How a program ends that did not get to begin, as a shell would say.
+inline constexpr int kCannotExecute = 127;
+inline constexpr int kCannotJoinCgroup = 126;
+
 // A process that ends with us: asked to when this object goes, killed by the kernel should we be killed.
 // It has a process group of its own, so that Ctrl-C reaches us alone and we end it in order.
 // REQUIRES: started by the main thread (the kernel ties it to the thread that forked).
@@ -25,8 +29,10 @@ class Child {
   ~Child() { stop(); }
 
   // Runs arguments[0], looked for in PATH. Its output goes to `log` (created), its input is empty; `out` takes its
-  // standard output instead where given.
-  static Expected<Child> spawn(const std::vector<std::string>& arguments, const std::string& log, int out = -1);
+  // standard output instead where given. `cgroup`, where given, is the open cgroup.procs of the control group that it
+  // joins before the program starts.
+  static Expected<Child> spawn(const std::vector<std::string>& arguments, const std::string& log, int out = -1,
+                               int cgroup = -1);
   // Runs `body` in a forked child, which ends with what it returns.
   // REQUIRES: this process has one thread.
   static Expected<Child> fork(const std::function<int()>& body);
@@ -34,12 +40,15 @@ class Child {
   [[nodiscard]] pid_t pid() const { return pid_; }
   // False once the program has ended; then it is reaped.
   bool running();
+  // How it ended, as waitpid tells. REQUIRES: running() has said false.
+  [[nodiscard]] int wait_status() const { return wait_status_; }
   // Asks it to end, and after a grace of two seconds kills it. Returns when it is gone.
   void stop();
 
  private:
   explicit Child(pid_t pid) : pid_(pid) {}
   pid_t pid_ = -1;
+  int wait_status_ = 0;
 };
 
 // Is there such a program in PATH?

@@ -8,6 +8,8 @@
 #include "bench/bench.h"
 #include "bench/interrupt.h"
 #include "bench/move_bench.h"
+#include "bench/paging/paging_bench.h"
+#include "bench/paging/paging_report.h"
 #include "bench/pool_bench.h"
 #include "bench/report.h"
 #include "cli/config_flags.h"
@@ -85,6 +87,69 @@ struct PoolCommand {
   bool json = false;
 };
 
+struct PagingCommand {
+  explicit PagingCommand(CLI::App& command) : app(command) {
+    command.add_option("--set", set, "How much memory the program touches (1G; with --quick 256M)")->type_name("SIZE");
+    command.add_option("--local", local, "How much of it may be local (half of it)")->type_name("SIZE");
+    command.add_option("--folder", folder, "Where the swap file is made (/var/tmp)")
+        ->type_name("FOLDER")
+        ->check(CLI::ExistingDirectory);
+    command.add_flag("--quick", quick, "Less memory, fewer rounds: a first impression");
+    command.add_flag("--json", json, "Print JSON instead of tables");
+  }
+
+  int run() const {
+    PagingOptions options;
+    if (quick) options.make_quick();
+    if (Expected<void> sized = read_sizes(options); !sized) return fail(sized.error().message, kExitBadUsage);
+    options.have_run = have_run();
+    if (!folder.empty()) options.swap_folder = folder;
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<PagingFigures> figures = bench_paging(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    const std::vector<Goal> goals = judge(*figures);
+    const std::string text =
+        json ? to_json(*figures, goals).dump(2) + "\n" : to_text(*figures, goals, ::isatty(STDOUT_FILENO) == 1);
+    fmt::print("{}", text);
+    return figures->failed.empty() ? 0 : kExitFailed;
+  }
+
+  Expected<void> read_sizes(PagingOptions& options) const {
+    if (!set.empty()) {
+      const Expected<std::uint64_t> bytes = parse_size(set);
+      if (!bytes) return Error{Errc::invalid, "--set: " + bytes.error().message};
+      options.set_bytes = *bytes;
+      options.local_bytes = *bytes / 2;
+    }
+    if (!local.empty()) {
+      const Expected<std::uint64_t> bytes = parse_size(local);
+      if (!bytes) return Error{Errc::invalid, "--local: " + bytes.error().message};
+      options.local_bytes = *bytes;
+    }
+    if (options.local_bytes < kLeastPagingLocal || options.local_bytes >= options.set_bytes) {
+      return Error{Errc::invalid, fmt::format("--local: give at least {} and less than --set, or nothing is paged",
+                                              format_size(kLeastPagingLocal))};
+    }
+    return {};
+  }
+
+  // The command this is a part of: comex, bench, paging.
+  [[nodiscard]] bool have_run() const {
+    const CLI::App* const comex = app.get_parent()->get_parent();
+    return comex != nullptr &&
+           !comex->get_subcommands([](const CLI::App* command) { return command->get_name() == "run"; }).empty();
+  }
+
+  CLI::App& app;
+  std::string set;
+  std::string local;
+  std::string folder;
+  bool quick = false;
+  bool json = false;
+};
+
 struct MoveCommand {
   explicit MoveCommand(CLI::App& command) : flags(command) {
     command.add_option("--size", size, "How much to move through the pool (2G)")->type_name("SIZE");
@@ -125,6 +190,7 @@ void add(CLI::App& bench, int& exit_code, const char* name, const char* help) {
 
 void add_commands(CLI::App& bench, int& exit_code) {
   add<PoolCommand>(bench, exit_code, "pool", "Latency and throughput beside memcpy, bare TCP, redis and nbdkit");
+  add<PagingCommand>(bench, exit_code, "paging", "A program larger than its memory, on comex and on the kernel's swap");
   add<MoveCommand>(bench, exit_code, "move", "Move data through the pool and check every byte");
 }
 

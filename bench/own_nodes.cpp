@@ -37,13 +37,6 @@ Expected<std::string> write_secret(const std::string& path) {
   return secret;
 }
 
-// This program. By its name, so that ps shows what runs; unless it was replaced on disk since it started.
-std::string own_program() {
-  std::error_code failed;
-  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failed);
-  return failed || !std::filesystem::exists(path, failed) ? "/proc/self/exe" : path.string();
-}
-
 bool may_lock(std::uint64_t bytes) {
   rlimit limit{};
   return ::geteuid() == 0 || (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur >= bytes);
@@ -104,6 +97,12 @@ Expected<void> wait_until_ready(OwnNode& node, const std::string& log) {
 
 }  // namespace
 
+std::string own_program() {
+  std::error_code failed;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return failed || !std::filesystem::exists(path, failed) ? "/proc/self/exe" : path.string();
+}
+
 Expected<ReadyLine> parse_ready_line(const std::string& line) {
   ReadyLine found;
   bool tcp = false;
@@ -123,12 +122,11 @@ Expected<ReadyLine> parse_ready_line(const std::string& line) {
 
 Expected<OwnNodes> OwnNodes::start(const std::string& folder, unsigned count, std::uint64_t memory) {
   OwnNodes own;
-  const std::string secret_file = folder + "/secret";
-  Expected<std::string> secret = write_secret(secret_file);
+  Expected<std::string> secret = write_secret(secret_file(folder));
   if (!secret) return secret.error();
   own.secret_ = *std::move(secret);
   for (unsigned number = 1; number <= count; ++number) {
-    Expected<OwnNode> node = start_node(folder, number, memory, secret_file);
+    Expected<OwnNode> node = start_node(folder, number, memory, secret_file(folder));
     if (!node) return node.error();
     own.nodes_.push_back(*std::move(node));
   }

@@ -26,11 +26,16 @@ class OwnNodes {
   [[nodiscard]] const std::vector<OwnNode>& nodes() const { return nodes_; }
   // What clients on TCP must know.
   [[nodiscard]] const std::string& secret() const { return secret_; }
+  // ... and the file it is in.
+  static std::string secret_file(const std::string& folder) { return folder + "/secret"; }
 
  private:
   std::vector<OwnNode> nodes_;
   std::string secret_;
 };
+
+// The path of this program. By its name, so that ps shows what runs; unless it was replaced on disk since it started.
+std::string own_program();
 
 // The URLs in the line a node prints when it is ready. Errc::io when it is not such a line.
 struct ReadyLine {

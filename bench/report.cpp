@@ -1,15 +1,13 @@
 #include "bench/report.h"
 
 #include <fmt/format.h>
-#include <sys/utsname.h>
 
-#include <thread>
+#include "bench/report_parts.h"
 
 namespace comex::bench {
 
 namespace {
 
-constexpr double kBusy = 0.10;  // more load than this shows in the figures
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 // Which ratios say something: a comex link and what it is to be compared with.
@@ -22,11 +20,6 @@ constexpr Comparison kComparisons[] = {
 
 std::string_view verb(Direction direction) {
   return direction == Direction::read ? "read" : "write";
-}
-
-// Three figures that count, whatever the magnitude.
-std::string number(double value) {
-  return fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 100 ? 1 : 0);
 }
 
 std::string latency_table(const Figures& figures) {
@@ -96,18 +89,6 @@ std::string throughput_table(const Figures& figures) {
   return text;
 }
 
-std::string goal_lines(const std::vector<Goal>& goals, bool colour) {
-  std::string text = "goals\n";
-  for (const Goal& goal : goals) {
-    const std::string_view word = !goal.met ? "unknown" : *goal.met ? "met" : "missed";
-    const std::string_view paint = !goal.met ? "\x1b[33m" : *goal.met ? "\x1b[32m" : "\x1b[31m";
-    const std::string padded = fmt::format("{:<8}", word);
-    text += fmt::format("  {}{:<38}{:<32}{}\n", colour ? fmt::format("{}{}\x1b[0m", paint, padded) : padded, goal.name,
-                        goal.wanted, goal.figure);
-  }
-  return text;
-}
-
 nlohmann::ordered_json latency_json(const Figures& figures) {
   auto list = nlohmann::ordered_json::array();
   for (const LatencySeries& series : figures.latency) {
@@ -172,21 +153,14 @@ std::string to_text(const Figures& figures, const std::vector<Goal>& goals, bool
       "its "
       "turn.\n\n{}\n{}\n",
       figures.nodes, format_size(figures.set_bytes), figures.rounds, latency_table(figures), throughput_table(figures));
-  std::string notes;
-  for (const Skipped& skipped : figures.skipped) notes += fmt::format("{} skipped: {}\n", skipped.what, skipped.why);
-  if (figures.load_before > kBusy) {
-    notes += fmt::format("The machine was {:.0f} % busy before the run began: do not rely on these figures.\n",
-                         figures.load_before * 100);
-  }
+  const std::string notes = note_lines(figures.skipped, figures.load_before);
   if (!notes.empty()) text += notes + '\n';
   return text + goal_lines(goals, colour);
 }
 
 nlohmann::ordered_json to_json(const Figures& figures, const std::vector<Goal>& goals) {
-  utsname host{};
-  ::uname(&host);
   nlohmann::ordered_json json{{"bench", "pool"},
-                              {"host", {{"kernel", host.release}, {"cores", std::thread::hardware_concurrency()}}},
+                              {"host", host_json()},
                               {"nodes", figures.nodes},
                               {"load_before", figures.load_before},
                               {"rounds", figures.rounds},
@@ -197,24 +171,11 @@ nlohmann::ordered_json to_json(const Figures& figures, const std::vector<Goal>& 
                               {"throughput", throughput_json(figures)},
                               {"ratios", ratios_json(figures)},
                               {"allocation", nullptr},
-                              {"skipped", nlohmann::ordered_json::array()},
-                              {"goals", nlohmann::ordered_json::array()}};
+                              {"skipped", skipped_json(figures.skipped)},
+                              {"goals", goals_json(goals)}};
   if (figures.allocation) {
     json["allocation"] = {{"frames_per_second", figures.allocation->single},
                           {"frames_per_second_in_runs", figures.allocation->in_runs}};
-  }
-  for (const Skipped& skipped : figures.skipped) {
-    json["skipped"].push_back({{"system", skipped.what}, {"why", skipped.why}});
-  }
-  for (const Goal& goal : goals) {
-    json["goals"].push_back({{"name", goal.name},
-                             {"wanted", goal.wanted},
-                             {"figure", goal.figure},
-                             {"value", goal.value},
-                             {"limit", goal.limit},
-                             {"result", !goal.met   ? "unknown"
-                                        : *goal.met ? "met"
-                                                    : "missed"}});
   }
   return json;
 }

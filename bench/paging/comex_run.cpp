@@ -1,0 +1,32 @@
+#include "bench/paging/comex_run.h"
+
+#include "bench/paging/program.h"
+
+namespace comex::bench {
+
+namespace {
+
+std::vector<std::string> prefix(std::uint64_t local, const Url& node) {
+  return {own_program(), "run", "--local", std::to_string(local), "--pool", node.text()};
+}
+
+}  // namespace
+
+Expected<std::string> ComexRun::run(const std::vector<std::string>& command) {
+  std::vector<std::string> line = prefix_;
+  line.emplace_back("--");
+  line.insert(line.end(), command.begin(), command.end());
+  return run_program(line, {.log = log_});
+}
+
+std::unique_ptr<PagingSystem> comex_over_shm(const OwnNode& node, std::uint64_t local, const std::string& folder) {
+  return std::make_unique<ComexRun>(kPagingShm, prefix(local, node.shm), folder + "/run-shm.log");
+}
+
+std::unique_ptr<PagingSystem> comex_over_tcp(const OwnNode& node, std::uint64_t local, const std::string& folder) {
+  std::vector<std::string> line = prefix(local, node.tcp);
+  line.insert(line.end(), {"--secret-file", OwnNodes::secret_file(folder)});
+  return std::make_unique<ComexRun>(kPagingTcp, std::move(line), folder + "/run-tcp.log");
+}
+
+}  // namespace comex::bench

@@ -1,0 +1,22 @@
+// The figures of `comex bench paging`, for people (tables) and for programs (JSON), and whether they keep what
+// docs/benchmarks.md promises. Thread-safe: functions without state.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/goals.h"
+#include "bench/paging/paging_figures.h"
+
+namespace comex::bench {
+
+std::vector<Goal> judge(const PagingFigures& figures);
+
+// Microseconds per page, ratios, goals. With `colour`, "met" and "missed" stand out on a terminal.
+std::string to_text(const PagingFigures& figures, const std::vector<Goal>& goals, bool colour);
+
+nlohmann::ordered_json to_json(const PagingFigures& figures, const std::vector<Goal>& goals);
+
+}  // namespace comex::bench

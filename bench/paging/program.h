@@ -1,0 +1,22 @@
+// Runs a program to its end and takes what it prints. Not thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/expected.h"
+
+namespace comex::bench {
+
+struct ProgramRun {
+  std::string log;  // takes what it writes to stderr; the last line says why it failed
+  int cgroup = -1;  // the open cgroup.procs of a control group to join; -1: stays in ours
+  Millis limit{600'000};
+};
+
+// Its standard output. An error when it ends with anything but 0 or takes longer than the limit; on Ctrl-C it is ended
+// and the error is interruption().
+Expected<std::string> run_program(const std::vector<std::string>& command, const ProgramRun& run);
+
+}  // namespace comex::bench
