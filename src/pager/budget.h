@@ -1,5 +1,7 @@
-// How many pages may be local, and how many are. One for a whole tree of processes: plain words that may lie in memory
-// they share.
+// How many pages may be local, and how many are.
+//
+// A Budget is for a whole tree of processes: plain words in memory that they share. Each has an Account of what it has
+// used of it, so that somebody else can take that off when it dies. A Share is how one process sees both.
 //
 //   0 ......... low ........... high ....... limit
 //               |  eviction runs ahead  |     |  a fault that would go beyond evicts first
@@ -19,7 +21,7 @@ struct Budget {
   std::atomic<std::uint64_t> limit{0};  // pages
   std::atomic<std::uint64_t> high{0};
   std::atomic<std::uint64_t> low{0};
-  std::atomic<std::uint64_t> local{0};  // pages that are local now
+  std::atomic<std::uint64_t> local{0};  // pages that are local now, of all processes
 
   // `ahead`: how many pages eviction keeps free.
   void set(std::uint64_t pages, std::uint64_t ahead) noexcept {
@@ -28,21 +30,46 @@ struct Budget {
     high.store(pages - ahead / 2, std::memory_order_relaxed);
     low.store(pages - ahead, std::memory_order_relaxed);
   }
+};
+
+struct Account {
+  std::atomic<std::uint64_t> local{0};  // pages of one process
+};
+
+class Share {
+ public:
+  Share(Budget& budget, Account& account) noexcept : budget_(&budget), account_(&account) {}
+
   // False, and nothing is charged, if that would go beyond the limit.
   bool try_charge(std::uint64_t pages) noexcept {
-    const std::uint64_t before = local.fetch_add(pages, std::memory_order_relaxed);
-    if (before + pages <= limit.load(std::memory_order_relaxed)) return true;
-    local.fetch_sub(pages, std::memory_order_relaxed);
+    const std::uint64_t before = budget_->local.fetch_add(pages, std::memory_order_relaxed);
+    if (before + pages <= budget_->limit.load(std::memory_order_relaxed)) {
+      account_->local.fetch_add(pages, std::memory_order_relaxed);
+      return true;
+    }
+    budget_->local.fetch_sub(pages, std::memory_order_relaxed);
     return false;
   }
-  void charge(std::uint64_t pages) noexcept { local.fetch_add(pages, std::memory_order_relaxed); }
-  void release(std::uint64_t pages) noexcept { local.fetch_sub(pages, std::memory_order_relaxed); }
+  void charge(std::uint64_t pages) noexcept {
+    budget_->local.fetch_add(pages, std::memory_order_relaxed);
+    account_->local.fetch_add(pages, std::memory_order_relaxed);
+  }
+  void release(std::uint64_t pages) noexcept {
+    budget_->local.fetch_sub(pages, std::memory_order_relaxed);
+    account_->local.fetch_sub(pages, std::memory_order_relaxed);
+  }
   // How many pages eviction should take now: 0 while there is no need.
   [[nodiscard]] std::uint64_t excess(bool running) const noexcept {
-    const std::uint64_t now = local.load(std::memory_order_relaxed);
-    if (now <= (running ? low : high).load(std::memory_order_relaxed)) return 0;
-    return now - low.load(std::memory_order_relaxed);
+    const std::uint64_t now = budget_->local.load(std::memory_order_relaxed);
+    const std::uint64_t low = budget_->low.load(std::memory_order_relaxed);
+    return now <= (running ? low : budget_->high.load(std::memory_order_relaxed)) ? 0 : now - low;
   }
+  // Of this process.
+  [[nodiscard]] std::uint64_t local() const noexcept { return account_->local.load(std::memory_order_relaxed); }
+
+ private:
+  Budget* budget_;
+  Account* account_;
 };
 
 }  // namespace comex

@@ -1,7 +1,7 @@
 // A page-table entry: 64 bits that say where a page of the program is.
 //
-//   63      56 55    54     53     52    51  48 47      32 31             0
-//   [ unused  ][queued][clean][waited][busy][ state ][  node  ][    frame    ]
+//   63      57  56      55      54     53      52    51  48 47      32 31             0
+//   [ unused ][hidden][queued][clean][waited][busy][ state ][  node  ][    frame    ]
 //
 //                   first touch                    written out
 //   untouched ------------------> resident ------> staged ------> remote
@@ -13,6 +13,7 @@
 // busy: one thread has the entry to itself: it resolves a fault, evicts the page or changes the layout. Everybody else
 //   waits, but staging, which may turn staged into remote at any time (see Pager::landed).
 // clean: resident, guarded against writes, and node and frame still have the same bytes. A write makes it dirty first.
+// hidden: the program has taken its own right to read the page: eviction cannot read it either, and lets it be.
 // queued: in the first entry of a block only, whatever its state: eviction knows of the block.
 #pragma once
 
@@ -36,8 +37,9 @@ class Entry {
   static constexpr std::uint64_t kWaited = std::uint64_t{1} << 53;
   static constexpr std::uint64_t kClean = std::uint64_t{1} << 54;
   static constexpr std::uint64_t kQueued = std::uint64_t{1} << 55;
-  // What belongs to nobody in particular, and survives any change of state.
-  static constexpr std::uint64_t kKept = kQueued;
+  static constexpr std::uint64_t kHidden = std::uint64_t{1} << 56;
+  // What survives any change of state.
+  static constexpr std::uint64_t kKept = kQueued | kHidden;
 
   constexpr Entry() = default;
   constexpr explicit Entry(std::uint64_t bits) : bits_(bits) {}
@@ -49,6 +51,7 @@ class Entry {
   [[nodiscard]] constexpr PageState state() const { return static_cast<PageState>(bits_ >> 48 & 0xf); }
   [[nodiscard]] constexpr bool is(PageState state) const { return this->state() == state; }
   [[nodiscard]] constexpr bool busy() const { return (bits_ & kBusy) != 0; }
+  [[nodiscard]] constexpr bool hidden() const { return (bits_ & kHidden) != 0; }
   [[nodiscard]] constexpr bool clean() const { return (bits_ & kClean) != 0; }
   [[nodiscard]] constexpr Location location() const {
     return Location{NodeId{static_cast<std::uint16_t>(bits_ >> 32)}, FrameNo{static_cast<std::uint32_t>(bits_)}};

@@ -51,6 +51,17 @@ class FakeMemory final : public Memory {
     }
     return count;
   }
+  // As mremap does it: what is there goes along, unguarded.
+  void move(PageRun from, PageNo to) {
+    for (std::uint64_t i = 0; i < from.count; ++i) {
+      Page& old = page_of(from.first + i);
+      Page& fresh = page_of(to + i);
+      if (!old.there) continue;
+      std::memcpy(static_cast<void*>(words(to + i)), words(from.first + i), kPageSize);
+      fresh.there = true;
+      fresh.guarded = old.there = old.guarded = false;
+    }
+  }
   [[nodiscard]] std::uint64_t guards() const { return guards_; }
   [[nodiscard]] std::uint64_t discards() const { return discards_; }
   // Called inside the operations, at the worst moments.

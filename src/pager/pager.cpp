@@ -11,9 +11,13 @@ namespace {
 // A node that is away comes back or is given up by its keeper long before: see Frames::wait_until_decided.
 constexpr std::chrono::minutes kMostPatience{5};
 
+constexpr Millis kLandingPatience{1000};  // a try of several
+
 }  // namespace
 
-Expected<std::unique_ptr<Pager>> Pager::create(const Parts& parts, const StagingConfig& staging) {
+Expected<std::unique_ptr<Pager>> Pager::create(const Parts& parts, StagingConfig staging) {
+  staging.memory = parts.memory.own(staging.batches * kBatchBytes);
+  if (staging.memory == nullptr) return Error{Errc::no_memory, "no memory for staging"};
   auto table = PageTable::create(parts.memory);
   if (!table) return std::move(table).error();
   std::unique_ptr<Pager> pager(new Pager(parts, *std::move(table)));
@@ -254,6 +258,50 @@ void Pager::clear(PageRun pages) noexcept {
     table_->for_each(part, [&](PageNo page, Word& word) { table_->unlock(page, word); });
     pages = PageRun{part.end(), pages.count - part.count};
   }
+}
+
+void Pager::hide(PageRun pages, bool hidden) noexcept {
+  table_->for_each(pages, [&](PageNo, Word& word) {
+    if (hidden) {
+      word.fetch_or(Entry::kHidden, std::memory_order_seq_cst);
+    } else {
+      word.fetch_and(~Entry::kHidden, std::memory_order_seq_cst);
+    }
+  });
+}
+
+void Pager::hold(PageRun pages) noexcept {
+  bool staged = false;
+  table_->for_each(pages,
+                   [&](PageNo page, Word& word) { staged = table_->lock(page, word).is(PageState::staged) || staged; });
+  // A staged page is found by its number, which changes: let it land first.
+  while (staged) {
+    (void)staging_->drain(Deadline(kLandingPatience));
+    staged = false;
+    table_->for_each(pages, [&](PageNo, Word& word) {
+      staged = staged || Entry(word.load(std::memory_order_acquire)).is(PageState::staged);
+    });
+  }
+}
+
+Errc Pager::relocate(PageRun from, PageNo to) noexcept {
+  if (const Errc covered = table_->cover(PageRun{to, from.count}); covered != Errc::ok) return covered;
+  table_->for_each(from, [&](PageNo page, Word& word) {
+    const Entry entry(word.load(std::memory_order_acquire));
+    const PageNo there = to + (page - from.first);
+    Word& its = *table_->find(there);
+    (void)table_->lock(there, its);
+    if (entry.clean()) release(entry.location());
+    const bool here = entry.is(PageState::resident);
+    if (here) admit(there);
+    table_->unlock(there, its, entry.is(PageState::remote) ? Entry::remote(entry.location()) : Entry(entry.state()));
+    table_->unlock(page, word, Entry());
+  });
+  return Errc::ok;
+}
+
+void Pager::let_go(PageRun pages) noexcept {
+  table_->for_each(pages, [&](PageNo page, Word& word) { table_->unlock(page, word); });
 }
 
 void Pager::forget(PageRun pages) noexcept {

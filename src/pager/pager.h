@@ -77,13 +77,13 @@ class Pager {
   struct Parts {
     Memory& memory;
     Frames& frames;
-    Budget& budget;
+    Share& budget;
     Victims& victims;
     const Prefetcher& prefetcher;
     const Pins& pins;
   };
 
-  static Expected<std::unique_ptr<Pager>> create(const Parts& parts, const StagingConfig& staging);
+  static Expected<std::unique_ptr<Pager>> create(const Parts& parts, StagingConfig staging);
 
   // --- faults ---
   Served fault(PageNo page, bool write, Faulter& faulter) noexcept;
@@ -101,6 +101,14 @@ class Pager {
   void clear(PageRun pages) noexcept;
   // Not the program's any more.
   void forget(PageRun pages) noexcept;
+  // The program may not read them now, or may again.
+  void hide(PageRun pages, bool hidden) noexcept;
+  // Around a move of pages to other addresses: hold() takes the entries and sees to it that none is staged, then the
+  // caller moves what is there, and then either relocate() gives the new addresses what the old had, all of it
+  // unguarded and dirty, or let_go() leaves everything as it was.
+  void hold(PageRun pages) noexcept;
+  Errc relocate(PageRun from, PageNo to) noexcept;
+  void let_go(PageRun pages) noexcept;
 
   [[nodiscard]] const PageTable& table() const noexcept { return *table_; }
   [[nodiscard]] const PagerStats& stats() const noexcept { return stats_; }
@@ -137,7 +145,7 @@ class Pager {
 
   Memory& memory_;
   Frames& frames_;
-  Budget& budget_;
+  Share& budget_;
   Victims& victims_;
   const Prefetcher& prefetcher_;
   const Pins& pins_;

@@ -97,6 +97,7 @@ Pager::Taken Pager::take(BlockNo block) noexcept {
   Taken taken{.block = block, .words = table_->find(block.first())};
   // From here on, who makes a page of this block local queues it again. Who has done so before is seen below.
   taken.words[0].fetch_and(~Entry::kQueued, std::memory_order_seq_cst);
+  Slots hidden = 0;
   for (std::uint32_t slot = 0; slot < kBlockPages; ++slot) {
     Word& word = taken.words[slot];
     const Entry entry(word.load(std::memory_order_relaxed));
@@ -107,9 +108,10 @@ Pager::Taken Pager::take(BlockNo block) noexcept {
     }
     taken.locked |= Slots{1} << slot;
     if (!entry.is(PageState::resident)) continue;
+    if (entry.hidden()) hidden |= Slots{1} << slot;
     taken.local |= Slots{1} << slot;
   }
-  const Slots pinned = pins_.pinned(block) & taken.locked;
+  const Slots pinned = (pins_.pinned(block) | hidden) & taken.locked;
   for_each_slot(pinned, [&](std::uint32_t slot) { table_->unlock(block.first() + slot, taken.words[slot]); });
   taken.remains = taken.remains || (pinned & taken.local) != 0;
   taken.locked &= ~pinned;

@@ -31,7 +31,7 @@ class PagerTest : public ::testing::Test {
     pages_ = pages;
     memory_ = std::make_unique<FakeMemory>(pages);
     frames_ = std::make_unique<FakeFrames>(nodes, pages + 1024);
-    budget_.set(local, local / 4);
+    words_.set(local, local / 4);
     victims_ = std::make_unique<Fifo>(*memory_, pages);
     auto pager = Pager::create({*memory_, *frames_, budget_, *victims_, prefetcher_, pins_}, {.batches = 8});
     ASSERT_TRUE(pager) << pager.error().message;
@@ -64,7 +64,9 @@ class PagerTest : public ::testing::Test {
   std::uint64_t faults(Served served) { return pager_->stats().faults[static_cast<std::size_t>(served)]; }
 
   std::uint32_t pages_ = 0;
-  Budget budget_;
+  Budget words_;
+  Account account_;
+  Share budget_{words_, account_};
   std::unique_ptr<FakeMemory> memory_;
   std::unique_ptr<FakeFrames> frames_;
   std::unique_ptr<Fifo> victims_;
@@ -87,14 +89,14 @@ TEST_F(PagerTest, fault_firstTouchBringsZeros) {
   EXPECT_EQ(load(7), 0U);
   EXPECT_EQ(last_, Served::zeros);
   EXPECT_EQ(state(7), PageState::resident);
-  EXPECT_EQ(budget_.local, 1U);
+  EXPECT_EQ(budget_.local(), 1U);
   EXPECT_FALSE(memory_->there(kFirst + 8)) << "nothing that nobody asked for";
 }
 
 TEST_F(PagerTest, fault_firstTouchesInOrderComeInLargePieces) {
   begin(1024, 1024);
   for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
-  EXPECT_EQ(budget_.local, 1024U);
+  EXPECT_EQ(budget_.local(), 1024U);
   EXPECT_LT(faults(Served::zeros), 50U);
 }
 
@@ -102,7 +104,7 @@ TEST_F(PagerTest, evict_pagesComeBackAsTheyWere) {
   begin(256, 256);
   for (std::uint32_t page = 0; page < 256; ++page) store(page, 1000 + page);
   send_all();
-  EXPECT_EQ(budget_.local, 0U);
+  EXPECT_EQ(budget_.local(), 0U);
   EXPECT_EQ(memory_->count_there(), 0U);
   EXPECT_EQ(frames_->used(), 256U);
   for (std::uint32_t page = 0; page < 256; ++page) EXPECT_EQ(state(page), PageState::remote);
@@ -198,7 +200,7 @@ TEST_F(PagerTest, fault_randomAccessBringsInNothingElse) {
 TEST_F(PagerTest, fault_overTheBudgetEvictsFirst) {
   begin(4096, 512);
   for (std::uint32_t page = 0; page < 4096; ++page) store(page, page);
-  EXPECT_LE(budget_.local, 512U);
+  EXPECT_LE(budget_.local(), 512U);
   EXPECT_LE(memory_->count_there(), 512U);
   EXPECT_GT(pager_->stats().evictions_by_faults, 0U);
   for (std::uint32_t page = 0; page < 4096; ++page) EXPECT_EQ(load(page), page);
@@ -267,10 +269,65 @@ TEST_F(PagerTest, forget_everythingComesBack) {
   pager_->forget(PageRun{kFirst, 192});
   Faulter faulter;
   EXPECT_EQ(pager_->fault(kFirst + 3, false, faulter), Served::not_ours);
-  EXPECT_EQ(budget_.local, 0U);
+  EXPECT_EQ(budget_.local(), 0U);
   EXPECT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
   EXPECT_EQ(frames_->used(), 0U);
   EXPECT_EQ(pager_->evict(10), 0U) << "what is left in the queue is nothing";
+}
+
+TEST_F(PagerTest, hide_eviction_letsThemBe) {
+  begin(64, 64);
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
+  pager_->hide(PageRun{kFirst + 8, 4}, true);
+  EXPECT_EQ(pager_->evict(64), 60U);
+  EXPECT_EQ(pager_->evict(64), 0U);
+  EXPECT_TRUE(memory_->there(kFirst + 9));
+  pager_->hide(PageRun{kFirst + 8, 4}, false);
+  EXPECT_EQ(pager_->evict(64), 4U);
+  EXPECT_EQ(load(9), 9U);
+}
+
+TEST_F(PagerTest, relocate_takesEveryStateAlong) {
+  begin(256, 256);
+  pager_->forget(PageRun{kFirst + 128, 128});
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, 100 + page);
+  send_all();                // remote: 0 to 63
+  EXPECT_EQ(load(1), 101U);  // clean: 1
+  store(2, 202);             // dirty: 2
+  store(70, 170);            // dirty, of its first touch
+  store(100, 200);
+  EXPECT_GE(pager_->evict(1), 2U);  // staged: 2; 1 is remote again
+  EXPECT_EQ(state(2), PageState::staged);
+  EXPECT_EQ(load(1), 101U);
+  const auto used = frames_->used();
+
+  const PageRun from{kFirst, 128};
+  pager_->hold(from);
+  EXPECT_EQ(state(2), PageState::remote) << "what was staged has landed";
+  memory_->move(from, kFirst + 128);
+  ASSERT_EQ(pager_->relocate(from, kFirst + 128), Errc::ok);
+  for (std::uint32_t page = 0; page < 128; ++page) EXPECT_EQ(state(page), PageState::none);
+  const auto expected = [](std::uint32_t page) -> std::uint64_t {
+    if (page == 2) return 202;
+    return page < 64 || page == 70 || page == 100 ? 100 + page : 0;
+  };
+  for (std::uint32_t page = 0; page < 128; ++page) EXPECT_EQ(load(128 + page), expected(page)) << page;
+  send_all();
+  for (std::uint32_t page = 0; page < 128; ++page) EXPECT_EQ(load(128 + page), expected(page)) << page;
+  EXPECT_GE(used, 64U);
+  pager_->forget(PageRun{kFirst + 128, 128});
+  EXPECT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
+  EXPECT_EQ(frames_->used(), 0U);
+}
+
+TEST_F(PagerTest, letGo_leavesEverythingAsItWas) {
+  begin(64, 64);
+  for (std::uint32_t page = 0; page < 32; ++page) store(page, page);
+  pager_->hold(PageRun{kFirst, 64});
+  EXPECT_EQ(pager_->evict(64), 0U) << "nobody else gets at them";
+  pager_->let_go(PageRun{kFirst, 64});
+  EXPECT_GE(pager_->evict(64), 32U);
+  EXPECT_EQ(load(31), 31U);
 }
 
 TEST_F(PagerTest, found_pagesThatWereThereCount) {
@@ -279,7 +336,7 @@ TEST_F(PagerTest, found_pagesThatWereThereCount) {
   const std::vector<std::byte> old(64 * kPageSize, std::byte{7});
   ASSERT_EQ(memory_->place(PageRun{kFirst + 32, 64}, old.data(), false), Errc::ok);
   pager_->found(PageRun{kFirst + 32, 64});
-  EXPECT_EQ(budget_.local, 64U);
+  EXPECT_EQ(budget_.local(), 64U);
   send_all();
   EXPECT_EQ(load(50), 0x0707070707070707U);
   EXPECT_EQ(load(10), 0U);
@@ -293,7 +350,7 @@ TEST_F(PagerTest, fault_theOnlyCopyIsGone) {
   EXPECT_EQ(resolve(5, false), Served::lost);
   EXPECT_EQ(state(5), PageState::remote);
   EXPECT_FALSE(memory_->there(kFirst + 5)) << "no other bytes in its place";
-  EXPECT_EQ(budget_.local, 0U);
+  EXPECT_EQ(budget_.local(), 0U);
 }
 
 TEST_F(PagerTest, fault_memoryThatIsGone) {
@@ -303,7 +360,7 @@ TEST_F(PagerTest, fault_memoryThatIsGone) {
   std::vector<std::byte> bounce((1 + Faulter::kMostAlong) * kPageSize);
   faulter.bounce = bounce.data();
   EXPECT_EQ(pager_->fault(kFirst + 5, true, faulter), Served::failed);
-  EXPECT_EQ(budget_.local, 0U);
+  EXPECT_EQ(budget_.local(), 0U);
   memory_->refuse_to_place = false;
   EXPECT_EQ(load(5), 0U);
 }
@@ -347,8 +404,8 @@ TEST_F(PagerTest, model_everyWordAlwaysReadsAsLastWritten) {
   for (auto& thread : threads) thread.join();
   stop = true;
   evictor.join();
-  EXPECT_LE(budget_.local, kPages / 8 + kThreads * (1 + Faulter::kMostAlong));
-  EXPECT_EQ(budget_.local, memory_->count_there());
+  EXPECT_LE(budget_.local(), kPages / 8 + kThreads * (1 + Faulter::kMostAlong));
+  EXPECT_EQ(budget_.local(), memory_->count_there());
   pager_->forget(PageRun{kFirst, kPages});
   EXPECT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
   EXPECT_EQ(frames_->used(), 0U) << "no frame is left behind";

@@ -11,8 +11,10 @@ namespace comex {
 
 Expected<std::unique_ptr<Staging>> Staging::create(Frames& frames, const StagingConfig& config, Landed landed) {
   if (config.batches == 0) return Error{Errc::invalid, "staging needs at least one batch"};
-  void* memory =
-      mmap(nullptr, config.batches * kBatchBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = config.memory;
+  if (memory == nullptr) {
+    memory = mmap(nullptr, config.batches * kBatchBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  }
   if (memory == MAP_FAILED) return system_error("cannot allocate the staging buffers");
   return std::unique_ptr<Staging>(new Staging(frames, config, std::move(landed), static_cast<std::byte*>(memory)));
 }
@@ -36,7 +38,7 @@ Staging::~Staging() {
       target.release(target.placed & slots_below(batch.count), [this](const Run& run) { frames_.give_back(run); });
     }
   }
-  munmap(memory_, config_.batches * kBatchBytes);
+  if (config_.memory == nullptr) munmap(memory_, config_.batches * kBatchBytes);
 }
 
 std::span<std::byte> Staging::memory() const noexcept {

@@ -58,6 +58,7 @@ struct StagingConfig {
   std::uint32_t batches = 16;    // of 64 pages: 4 MiB, some milliseconds of writing at full speed
   std::uint32_t short_run = 16;  // pages: a run shorter than this does not make a batch of its own
   unsigned attempts = 3;         // nodes tried in one go before a batch waits
+  std::byte* memory = nullptr;   // for the pages, page-aligned, batches * kBatchBytes; none: staging maps its own
 };
 
 struct StagingStats {
