@@ -11,6 +11,13 @@ namespace {
 // A node that is away comes back or is given up by its keeper long before: see Frames::wait_until_decided.
 constexpr std::chrono::minutes kMostPatience{5};
 
+// Tries all pages at once, and then the first alone: the others may be in another mapping, or just be changing hands.
+template <typename Place>
+std::uint32_t all_or_one(PageRun pages, Place&& place) noexcept {
+  if (place(pages) == Errc::ok) return static_cast<std::uint32_t>(pages.count);
+  return pages.count > 1 && place(PageRun{pages.first, 1}) == Errc::ok ? 1 : 0;
+}
+
 constexpr Millis kLandingPatience{1000};  // a try of several
 
 }  // namespace
@@ -65,13 +72,14 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
 Served Pager::touch(PageNo page, Faulter& faulter) noexcept {
   const std::uint32_t along = lock_along(page, Entry(PageState::untouched), faulter);
   const PageRun pages{page, 1 + along};
-  const bool placed = memory_.place_zeros(pages) == Errc::ok;
-  if (!placed) budget_.release(pages.count);
+  const std::uint32_t there = all_or_one(pages, [&](PageRun run) { return memory_.place_zeros(run); });
+  budget_.release(pages.count - there);
   table_->for_each(pages, [&](PageNo each, Word& its) {
+    const bool placed = each - page < there;
     if (placed) admit(each);
     table_->unlock(each, its, Entry(placed ? PageState::resident : PageState::untouched));
   });
-  return placed ? Served::zeros : Served::failed;
+  return there > 0 ? Served::zeros : Served::failed;
 }
 
 // A write to a page that is there. If the entry is not clean, somebody else was faster, and lifting the guard again
@@ -113,14 +121,13 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   const Errc result = read(std::span(where).first(count), faulter.bounce);
   // The page itself is dirty at once if it is written to; those that come along are clean in any case.
   const std::uint32_t first_clean = write ? 1 : 0;
-  bool placed = result == Errc::ok;
-  if (placed && write) placed = memory_.place(PageRun{page, 1}, faulter.bounce, false) == Errc::ok;
-  std::uint32_t there = placed ? first_clean : 0;
-  if (placed && count > first_clean) {
-    const PageRun clean{page + first_clean, count - first_clean};
-    const Errc rest = memory_.place(clean, faulter.bounce + first_clean * kPageSize, true);
-    if (rest == Errc::ok) there = count;
-    placed = there > 0;
+  std::uint32_t there = 0;
+  const auto place = [&](PageRun run, bool guarded) {
+    return memory_.place(run, faulter.bounce + (run.first - page) * kPageSize, guarded);
+  };
+  if (result == Errc::ok && write && place(PageRun{page, 1}, false) == Errc::ok) there = 1;
+  if (result == Errc::ok && there == first_clean && count > there) {
+    there += all_or_one(PageRun{page + there, count - there}, [&](PageRun run) { return place(run, true); });
   }
   for (std::uint32_t i = 0; i < there; ++i) admit(page + i);
   budget_.release(count - there);
@@ -136,7 +143,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   stats_.pages_in.fetch_add(there, std::memory_order_relaxed);
   if (there > 0) stats_.pages_along.fetch_add(there - 1, std::memory_order_relaxed);
   if (result != Errc::ok) return Served::lost;
-  return placed ? Served::remote : Served::failed;
+  return there > 0 ? Served::remote : Served::failed;
 }
 
 std::uint32_t Pager::lock_along(PageNo page, Entry entry, Faulter& faulter) noexcept {
