@@ -225,6 +225,13 @@ LinkGate::Pass Pool::enter(NodeId node) noexcept {
   return member != nullptr ? member->enter(node) : LinkGate::Pass();
 }
 
+void Pool::renew_link(NodeId node, std::uint64_t link) noexcept {
+  Member* const member = find(node);
+  if (member == nullptr) return;
+  if (const auto pass = member->enter(node); pass && pass->number() == link) pass->sever(Errc::disconnected);
+  member->ring();
+}
+
 std::vector<MemberStatus> Pool::status() const {
   std::vector<MemberStatus> status;
   status.reserve(members_.size());

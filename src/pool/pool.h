@@ -86,6 +86,9 @@ class Pool final : public Frames {
   [[nodiscard]] std::vector<MemberStatus> status() const;  // in the order of the configuration
   // The link of a session, for what it can export. Empty if there is none now. Not to be kept: see pool/link_gate.h.
   [[nodiscard]] LinkGate::Pass enter(NodeId node) noexcept;
+  // Has the session resumed on new connections, if its link is still the one of that number: afterwards the node serves
+  // nothing of the old ones. Does not wait for it.
+  void renew_link(NodeId node, std::uint64_t link) noexcept;
   // Calls `changed`, on threads of the pool, whenever frames came or a node's state may have changed. It must be quick
   // and must not call the pool. Nothing: calls nobody any more, and nobody is being called when this returns.
   void watch(std::function<void()> changed);
