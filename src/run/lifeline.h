@@ -33,7 +33,9 @@ class Lifeline {
   Fd end_;
 };
 
-// In the process: maps the end for the rest of the life of this address space. The descriptor can be closed afterwards.
-Errc grasp_lifeline(int end) noexcept;
+// In the process: maps the end; nullptr if that fails. The descriptor can be closed afterwards. Let go of it only when
+// nothing of the process touches frames any more: usually never.
+void* grasp_lifeline(int end) noexcept;
+void let_go_of_lifeline(void* lifeline) noexcept;
 
 }  // namespace comex

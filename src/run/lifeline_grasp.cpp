@@ -6,12 +6,16 @@
 
 namespace comex {
 
-Errc grasp_lifeline(int end) noexcept {
+void* grasp_lifeline(int end) noexcept {
   void* const page = ::mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, end, 0);
-  if (page == MAP_FAILED) return Errc::io;
-  if (::madvise(page, kPageSize, MADV_DONTFORK) == 0) return Errc::ok;
+  if (page == MAP_FAILED) return nullptr;
+  if (::madvise(page, kPageSize, MADV_DONTFORK) == 0) return page;
   ::munmap(page, kPageSize);
-  return Errc::io;
+  return nullptr;
+}
+
+void let_go_of_lifeline(void* lifeline) noexcept {
+  ::munmap(lifeline, kPageSize);
 }
 
 }  // namespace comex
