@@ -9,6 +9,12 @@ namespace comex {
 
 namespace kw = keeper_wire;
 
+namespace {
+
+constexpr Millis kRenewPause{1000};
+
+}  // namespace
+
 void KeeperServer::look_at_pool() {
   const auto members = pool_.status();
   for (const MemberStatus& member : members) look_at_node(member);
@@ -111,11 +117,12 @@ void KeeperServer::open_lanes(Process& process, const Node& node, KeptNode& kept
   opener_->open(LaneOpener::Job{process.number(), node.id, node.link, node.url, node.session, config_.lanes});
 }
 
-// Those who need lanes and have none: because opening them failed, or the node was away.
+// Those who need lanes and have none: because opening them failed, the node was away, or they broke too soon again.
 void KeeperServer::retry_lanes() {
   for (const auto& [number, process] : processes_) {
     if (!process->talking()) continue;
     for (auto& [id, kept] : process->nodes) {
+      if (kept.state == KeptNode::Lanes::over) renew_for(*process, kept, NodeId{id});
       if (process->holder.frames_of(NodeId{id}) > 0) open_lanes(*process, nodes_.at(id), kept);
     }
   }
@@ -154,14 +161,23 @@ void KeeperServer::take_lanes(LaneOpener::Result result) {
 bool KeeperServer::lanes_broke(Process& process, NodeId id) {
   if (lost_.contains(id.value)) return true;
   const auto kept = process.nodes.find(id.value);
-  if (kept == process.nodes.end() || nodes_.at(id.value).shm()) {
-    return broke_rules(process, "it has no connections there"), false;
+  if (kept == process.nodes.end()) return broke_rules(process, "it does not know that node"), false;
+  if (nodes_.at(id.value).shm()) {
+    pool_.renew_link(id, 0);  // none has that number: the pool only looks by itself, at once
+    return true;
   }
   if (kept->second.state != KeptNode::Lanes::ready) return true;
   kept->second.state = KeptNode::Lanes::over;
   kept->second.told_away = true;
-  pool_.renew_link(id, kept->second.link);
+  renew_for(process, kept->second, id);
   return true;
+}
+
+// Not more often than now and then for one process: the others lose their lanes for a moment each time.
+void KeeperServer::renew_for(Process& process, const KeptNode& kept, NodeId id) {
+  if (Clock::now() < process.renew_at) return;
+  process.renew_at = Clock::now() + kRenewPause;
+  pool_.renew_link(id, kept.link);
 }
 
 }  // namespace comex

@@ -79,12 +79,13 @@ class KeptProcess {
   bool greeted = false;
   std::optional<Lifeline> lifeline;
   FrameBook::Holder holder;
-  std::uint64_t wanted = 0;     // frames asked for and not granted
-  bool told_refused = false;    // since the last grant
-  bool watching_room = false;   // epoll tells when there is room in the socket
-  bool ending_lanes = false;    // leaving: begin_lane_end() has been called for all lanes
-  Clock::time_point late_at{};  // leaving: when to stop waiting for the nodes to close them
-  Clock::time_point look_at{};  // leaving: when to look at the lifeline again
+  std::uint64_t wanted = 0;      // frames asked for and not granted
+  bool told_refused = false;     // since the last grant
+  Clock::time_point renew_at{};  // the session is not resumed for its sake before
+  bool watching_room = false;    // epoll tells when there is room in the socket
+  bool ending_lanes = false;     // leaving: begin_lane_end() has been called for all lanes
+  Clock::time_point late_at{};   // leaving: when to stop waiting for the nodes to close them
+  Clock::time_point look_at{};   // leaving: when to look at the lifeline again
   Millis look_pause{1};
   std::unordered_map<std::uint16_t, KeptNode> nodes;
 

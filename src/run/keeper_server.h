@@ -145,6 +145,7 @@ class KeeperServer {
   void take_lanes();
   void take_lanes(LaneOpener::Result result);
   bool lanes_broke(Process& process, NodeId id);
+  void renew_for(Process& process, const KeptNode& kept, NodeId id);
 
   Pool& pool_;
   const KeeperConfig config_;

@@ -11,8 +11,9 @@
 //   want       Want               none          grant me so many frames more than I have asked for so far
 //   give_back  Runs, runs         none          I hold these no longer, and no transfer of them is under way
 //   heir       none               none          make a connection for the child I am about to fork
-//   lanes      NodeRef            none          tcp: my lanes to that node broke: new ones, please. Sent before the
-//                                               give_back of any frame that a broken lane may still carry a write to
+//   lanes      NodeRef            none          my lanes to that node broke: new ones, please. Sent before the
+//                                               give_back of any frame that a broken lane may still carry a write to.
+//                                               shm: its fence was raised; you may not have noticed
 //
 //   keeper -> process
 //   type       body               descriptors

@@ -114,8 +114,10 @@ void OutpostNode::close(Errc why) noexcept {
   if (lanes_) lanes_->progress();
 }
 
-bool OutpostNode::broke() const noexcept {
-  return state_.load(std::memory_order_acquire) == Errc::ok && lanes_ && lanes_->broken() != Errc::ok;
+Errc OutpostNode::broke() const noexcept {
+  if (state_.load(std::memory_order_acquire) != Errc::ok) return Errc::ok;
+  if (window_.fenced()) return Errc::fenced;
+  return lanes_ && lanes_->broken() != Errc::ok ? Errc::disconnected : Errc::ok;
 }
 
 void OutpostNode::drop_lanes() noexcept {

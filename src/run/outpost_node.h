@@ -62,12 +62,12 @@ class OutpostNode {
   // Completes everything under way with `why`, which is also what later transfers end in: disconnected, or fenced, for
   // ever. Returns when nobody is inside.
   void close(Errc why) noexcept;
-  // tcp: a lane failed while it was open.
-  [[nodiscard]] bool broke() const noexcept;
+  // Not ok, but what to close it with, if it is open and yet of no use: a lane failed, or the fence was raised.
+  [[nodiscard]] Errc broke() const noexcept;
   // In a forked child, where nobody else runs: windows stay, lanes are the parent's and are let go of.
   void after_fork() noexcept;
 
-  bool must_report = false;  // the keeper has to hear that the lanes broke
+  bool must_report = false;  // the keeper has to hear that it broke
 
  private:
   [[nodiscard]] bool shm() const noexcept { return told_.medium == keeper_wire::Medium::shm; }

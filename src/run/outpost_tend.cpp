@@ -60,7 +60,9 @@ void Outpost::gone() noexcept {
 
 void Outpost::receive() noexcept {
   ReceivedFds fds;
-  while (!keeper_gone()) {
+  const bool heir_due = heirs_due_ > 0;
+  // Not beyond the answer about an heir: what is granted after it the heir does not hold.
+  while (!keeper_gone() && (!heir_due || heirs_due_ > 0)) {
     const Received got = receive_packet(socket_.get(), {buffer_, kw::kMaxMessage}, fds);
     if (got.error == Errc::ok && got.bytes == 0) return;
     // A keeper that cannot be understood is no keeper.
@@ -175,12 +177,13 @@ bool Outpost::hear_grant(std::span<const std::byte> message) noexcept {
 
 // --- out ---
 
-// Nodes whose lanes broke since the last look.
+// Nodes that broke since the last look.
 void Outpost::look_at_lanes() noexcept {
   for (std::uint16_t id = 0; id < ids_; ++id) {
     OutpostNode* const node = nodes_[id].load(std::memory_order_relaxed);
-    if (node == nullptr || !node->broke()) continue;
-    node->close(Errc::disconnected);
+    const Errc broke = node != nullptr ? node->broke() : Errc::ok;
+    if (broke == Errc::ok) continue;
+    node->close(broke);
     node->must_report = true;
   }
 }
