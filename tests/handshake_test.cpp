@@ -176,11 +176,11 @@ TEST_F(Handshake, lanes_do_not_exist_on_the_unix_socket) {
   }
 }
 
-// A client may have 64 lanes, no more, however fast it asks.
+// A client may have 256 lanes, no more, however fast it asks.
 TEST_F(Handshake, lanes_are_limited) {
   RawSession session(node_, Over::tcp);
   std::vector<RawPeer> lanes;
-  for (int i = 0; i < 64; ++i) lanes.push_back(session.join(wire::Purpose::lane));
+  for (int i = 0; i < 256; ++i) lanes.push_back(session.join(wire::Purpose::lane));
   // A lane counts once it has been handed to its loop.
   ASSERT_TRUE(wait_until([&] {
     auto peer = RawPeer::dial(node_.url(Over::tcp));

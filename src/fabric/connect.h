@@ -20,6 +20,7 @@ struct LinkOptions {
   std::string name;               // shown in `comex status`; the program's name is a good one
   std::optional<Session> resume;  // come back to these frames instead of beginning anew
   bool observe = false;           // only ask for status
+  bool exportable = false;        // shm: keep descriptors of the slabs, to hand them to other processes of this host
 
   Millis connect_timeout{3000};   // until the session stands
   Millis control_timeout{3000};   // for one control call

@@ -1,6 +1,7 @@
 #include "fabric/link.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "wire/auth.h"
 
@@ -15,24 +16,14 @@ Expected<T> decoded(Expected<std::vector<std::byte>> reply) {
   return *std::move(message);
 }
 
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 }  // namespace
 
-std::uint32_t Transfer::pages() const {
-  std::uint32_t pages = 0;
-  for (const auto& segment : segments) pages += segment.count;
-  return pages;
-}
-
-Errc Transfer::check() const noexcept {
-  std::uint64_t pages = 0;
-  for (const auto& segment : segments) {
-    const bool wraps = std::uint64_t{segment.first.value} + segment.count > std::uint64_t{UINT32_MAX} + 1;
-    if (segment.count == 0 || segment.local == nullptr || wraps) return Errc::invalid;
-    pages += segment.count;
-  }
-  const bool fits = !segments.empty() && segments.size() <= wire::kMaxSegments && pages <= wire::kMaxTransferPages;
-  return fits ? Errc::ok : Errc::invalid;
-}
+Link::Link() : number_(next_number()) {}
 
 Expected<wire::GrantReply> Link::grant(std::uint32_t frames, unsigned min_order) {
   const wire::Grant request{frames, static_cast<std::uint8_t>(min_order)};
@@ -71,6 +62,14 @@ Expected<wire::NodeLoad> Link::beat() {
 
 Expected<wire::StatusReply> Link::status() {
   return decoded<wire::StatusReply>(call(wire::Type::status, {}));
+}
+
+Expected<Fd> Link::export_fence() {
+  return Error{Errc::unsupported, "this link has no fence page to hand over"};
+}
+
+Expected<SlabExport> Link::export_slab(std::uint32_t) {
+  return Error{Errc::unsupported, "this link has no memory to hand over"};
 }
 
 void Link::bye() {

@@ -22,8 +22,6 @@
 //     transfers complete at once with that error. A broken link is replaced, not repaired (see pool/member.h).
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,63 +32,12 @@
 
 #include "base/clock.h"
 #include "base/expected.h"
+#include "base/fd.h"
+#include "fabric/transfer.h"
 #include "wire/message.h"
 #include "wire/types.h"
 
 namespace comex {
-
-enum class Direction : std::uint8_t { read, write };
-
-// Urgent: somebody waits for it (a fault). Bulk: write-back and prefetch, which must not delay the urgent.
-enum class Priority : std::uint8_t { urgent, bulk };
-
-// Contiguous frames and the local memory they come from or go to.
-struct Segment {
-  FrameNo first;
-  std::uint32_t count = 0;
-  std::byte* local = nullptr;
-};
-
-class Transfer {
- public:
-  enum State : std::uint32_t { kIdle, kPending, kDone };
-
-  Transfer() = default;
-  Transfer(Direction way, std::span<const Segment> what, Priority how = Priority::urgent)
-      : direction(way), priority(how), segments(what) {}
-  Transfer(const Transfer&) = delete;
-  Transfer& operator=(const Transfer&) = delete;
-
-  Direction direction = Direction::read;
-  Priority priority = Priority::urgent;
-  // At most kMaxSegments segments and kMaxTransferPages pages; the array must outlive the transfer.
-  std::span<const Segment> segments;
-  void* owner = nullptr;  // for the submitter; the link does not look at it
-
-  // Acquire: when done() is true, the pages of a read are visible to this thread.
-  [[nodiscard]] bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
-  // REQUIRES: done().
-  [[nodiscard]] Errc result() const { return result_; }
-  [[nodiscard]] std::uint32_t pages() const;
-
-  // --- for links ---
-  // Errc::invalid if there is nothing to move, a segment is malformed, or the limits are exceeded.
-  [[nodiscard]] Errc check() const noexcept;
-  void begin() { state_.store(kPending, std::memory_order_relaxed); }
-  void finish(Errc result) {
-    result_ = result;
-    state_.store(kDone, std::memory_order_release);
-  }
-  Transfer* next = nullptr;      // the link's queue
-  Clock::time_point deadline{};  // when the link gives up
-  std::uint32_t lane = 0;        // which connection carries it
-  std::uint32_t tag = 0;         // its number there
-  std::uint64_t last_byte = 0;   // where its request ends in the bytes sent there
-
- private:
-  std::atomic<std::uint32_t> state_{kIdle};
-  Errc result_ = Errc::ok;
-};
 
 // What a client needs to come back to its frames after a broken link, or to hand to a forked child.
 struct Session {
@@ -105,6 +52,12 @@ struct NodeInfo {
   std::uint32_t frames = 0;
   unsigned slab_order = 0;
   Millis lease{0};
+};
+
+// The memory of a slab, for another process of this host to map.
+struct SlabExport {
+  Fd memory;
+  std::uint64_t life = 0;  // changes whenever the memory behind the slab may have
 };
 
 class Link {
@@ -146,6 +99,15 @@ class Link {
   // The reverse: give_back() calls it once the node has them. REQUIRES: nobody uses these frames any more.
   virtual void forget(std::span<const Extent> extents) noexcept = 0;
 
+  // --- for other processes of this host that use the frames of this session (run/keeper_server.h) ---
+  // Where the medium has such things and LinkOptions::exportable is set; otherwise Errc::unsupported. Neither calls the
+  // node. Over TCP such a process has lanes of its own: open_lane() in fabric/tcp_link.h.
+  virtual Expected<Fd> export_fence();
+  // REQUIRES: this client holds a frame of the slab, and will until the other process no longer uses it.
+  virtual Expected<SlabExport> export_slab(std::uint32_t slab);
+  // No two links of this process have the same: tells a link from the one that replaced it.
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+
   [[nodiscard]] const Session& session() const { return session_; }
   [[nodiscard]] const NodeInfo& node() const { return node_; }
 
@@ -153,13 +115,16 @@ class Link {
   virtual Expected<std::vector<std::byte>> call(wire::Type type, std::span<const std::byte> body) = 0;
 
  protected:
-  Link() = default;
+  Link();
   // Held from a grant or return until its reply has been acted on by reach() or forget(). Otherwise a slab given back
   // by one thread and granted again to another could be unmapped by the first after the second has mapped it.
   std::mutex holding_mutex_;
 
   Session session_;
   NodeInfo node_;
+
+ private:
+  const std::uint64_t number_;
 };
 
 }  // namespace comex

@@ -1,12 +1,20 @@
 #include "fabric/shm_link.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace comex {
+namespace {
+
+// Of all links of this process: the same slab mapped again, by this link or the one that resumes its session, is told
+// from what was there before.
+std::uint64_t next_life() {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
 
 Expected<std::unique_ptr<Link>> ShmLink::open(const Url& url, const LinkOptions& options) {
   auto opened = open_control(url, options);
@@ -20,24 +28,18 @@ Expected<std::unique_ptr<Link>> ShmLink::open(const Url& url, const LinkOptions&
   return std::unique_ptr<Link>(std::move(link));
 }
 
-ShmLink::~ShmLink() {
-  if (window_ != nullptr) munmap(window_, window_bytes_);
-  if (fence_ != nullptr) munmap(const_cast<std::atomic<std::uint32_t>*>(fence_), kPageSize);
-}
-
 Expected<void> ShmLink::set_up_window(Fd fence) {
-  void* page = mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, fence.get(), 0);
-  if (page == MAP_FAILED) return system_error("cannot map the fence page");
-  fence_ = static_cast<const std::atomic<std::uint32_t>*>(page);
-  window_bytes_ = std::size_t{node_.frames} << kPageShift;
-  void* window = mmap(nullptr, window_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (window == MAP_FAILED) {
-    return system_error(fmt::format("cannot reserve {} of addresses for the node's arena", format_size(window_bytes_)));
-  }
-  window_ = static_cast<std::byte*>(window);
-  const auto slabs = (std::size_t{node_.frames} + (1U << node_.slab_order) - 1) >> node_.slab_order;
+  const std::size_t slabs = ShmWindow::slabs_of(node_.frames, node_.slab_order);
   held_.assign(slabs, 0);
   mapped_ = std::make_unique<std::atomic<bool>[]>(slabs);
+  if (window_.open(fence.get(), node_.frames, node_.slab_order, mapped_.get()) != Errc::ok) {
+    return system_error(fmt::format("cannot map the fence page, or reserve {} of addresses for the node's arena",
+                                    format_size(std::uint64_t{node_.frames} << kPageShift)));
+  }
+  if (exportable_) {
+    fence_ = std::move(fence);
+    exports_.resize(slabs);
+  }
   return {};
 }
 
@@ -45,40 +47,15 @@ void ShmLink::submit(Transfer& transfer) noexcept {
   transfer.begin();
   Errc result = broken();
   if (result == Errc::ok) result = transfer.check();
-  if (result == Errc::ok) result = copy(transfer);
+  if (result == Errc::ok) result = window_.copy(transfer);
+  if (result == Errc::ok) result = broken();
   transfer.finish(result);
-}
-
-Errc ShmLink::copy(const Transfer& transfer) noexcept {
-  for (const auto& segment : transfer.segments) {
-    if (!mapped(segment.first, segment.count)) return Errc::denied;
-    std::byte* remote = window_ + (std::size_t{segment.first.value} << kPageShift);
-    const std::size_t bytes = std::size_t{segment.count} << kPageShift;
-    if (transfer.direction == Direction::read) {
-      std::memcpy(segment.local, remote, bytes);
-    } else {
-      std::memcpy(remote, segment.local, bytes);
-    }
-  }
-  // After the copy, and not to be moved before it: if the node took anything away meanwhile, the word was set earlier.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return broken();
-}
-
-bool ShmLink::mapped(FrameNo first, std::uint32_t count) const noexcept {
-  const std::uint64_t end = std::uint64_t{first.value} + count;
-  if (window_ == nullptr || end > node_.frames) return false;
-  const std::uint64_t last_slab = (end - 1) >> node_.slab_order;
-  for (std::uint64_t slab = first.value >> node_.slab_order; slab <= last_slab; ++slab) {
-    if (!mapped_[slab].load(std::memory_order_acquire)) return false;
-  }
-  return true;
 }
 
 Errc ShmLink::broken() const noexcept {
   const Errc severed = severed_.load(std::memory_order_acquire);
   if (severed != Errc::ok) return severed;
-  return fence_ != nullptr && fence_->load(std::memory_order_acquire) != 0 ? Errc::fenced : Errc::ok;
+  return window_.fenced() ? Errc::fenced : Errc::ok;
 }
 
 void ShmLink::sever(Errc why) noexcept {
@@ -119,32 +96,47 @@ Expected<void> ShmLink::map_slabs(std::span<const std::uint32_t> slabs) {
   if (reply->fds.size() != slabs.size()) {
     return Error{Errc::io, "not all of the node's memory could be opened: raise the limit of open files (ulimit -n)"};
   }
-  const std::size_t slab_bytes = kPageSize << node_.slab_order;
   for (std::size_t i = 0; i < slabs.size(); ++i) {
-    // Populated here, in the background, so that the first copy into a frame takes no page fault.
-    void* const at = window_ + slabs[i] * slab_bytes;
-    void* const got =
-        mmap(at, slab_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, reply->fds[i].get(), 0);
-    if (got == MAP_FAILED) return system_error("cannot map a slab of the node");
-    mapped_[slabs[i]].store(true, std::memory_order_release);
+    if (window_.map(slabs[i], reply->fds[i].get()) != Errc::ok) return system_error("cannot map a slab of the node");
+    if (!exportable_) continue;
+    const std::lock_guard lock(exports_mutex_);
+    exports_[slabs[i]] = SlabExport{std::move(reply->fds[i]), next_life()};
   }
   return {};
 }
 
 void ShmLink::forget(std::span<const Extent> extents) noexcept {
   const std::lock_guard lock(reach_mutex_);
-  const std::size_t slab_bytes = kPageSize << node_.slab_order;
   for (const auto& extent : extents) {
     if (extent.end() > node_.frames) continue;
     for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t, std::uint32_t frames) {
       held_[slab] -= std::min(frames, held_[slab]);
-      if (held_[slab] > 0 || !mapped_[slab].exchange(false)) return true;
-      // If this fails the slab stays mapped, unused, until it is mapped anew.
-      (void)mmap(window_ + slab * slab_bytes, slab_bytes, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+      if (held_[slab] > 0) return true;
+      window_.unmap(slab);
+      if (!exportable_) return true;
+      const std::lock_guard export_lock(exports_mutex_);
+      exports_[slab] = {};
       return true;
     });
   }
+}
+
+Expected<Fd> ShmLink::export_fence() {
+  if (!fence_) return Link::export_fence();
+  Fd copy = fence_.duplicate();
+  if (!copy) return system_error("cannot hand over the fence page");
+  return copy;
+}
+
+Expected<SlabExport> ShmLink::export_slab(std::uint32_t slab) {
+  if (!exportable_) return Link::export_slab(slab);
+  const std::lock_guard lock(exports_mutex_);
+  if (slab >= exports_.size() || !exports_[slab].memory) {
+    return Error{Errc::denied, fmt::format("no frame of slab {} is held", slab)};
+  }
+  Fd copy = exports_[slab].memory.duplicate();
+  if (!copy) return system_error("cannot hand over a slab: raise the limit of open files (ulimit -n)");
+  return SlabExport{std::move(copy), exports_[slab].life};
 }
 
 }  // namespace comex

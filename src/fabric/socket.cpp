@@ -80,17 +80,6 @@ Expected<Fd> try_connect(const addrinfo& info, const Deadline& deadline) {
 
 }  // namespace
 
-bool wait_ready(int fd, short events, const Deadline& deadline) noexcept {
-  // Also for a descriptor that is ready all the time and yet brings nothing on, as TLS bytes that make no record.
-  while (!deadline.passed()) {
-    pollfd p{fd, events, 0};
-    const int ready = ::poll(&p, 1, deadline.remaining_ms());
-    if (ready > 0) return true;
-    if (ready == 0 || errno != EINTR) return false;
-  }
-  return false;
-}
-
 Expected<Fd> connect_tcp(const std::string& host, std::uint16_t port, const Deadline& deadline) {
   auto addresses = resolve(host, port, 0);
   if (!addresses) return std::move(addresses).error();

@@ -8,11 +8,9 @@
 #include "base/clock.h"
 #include "base/expected.h"
 #include "base/fd.h"
+#include "base/wait_ready.h"
 
 namespace comex {
-
-// True when `fd` is ready for one of `events` (POLLIN, POLLOUT) or has an error; false when the deadline has passed.
-bool wait_ready(int fd, short events, const Deadline& deadline) noexcept;
 
 Expected<Fd> connect_tcp(const std::string& host, std::uint16_t port, const Deadline& deadline);
 Expected<Fd> connect_unix(const std::string& path);

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/futex.h"
-#include "fabric/socket.h"
+#include "base/wait_ready.h"
 
 namespace comex {
 namespace {
@@ -40,7 +40,10 @@ Transfer* TransferQueue::pop() {
 }
 
 TcpLane::TcpLane(std::unique_ptr<Stream> stream, std::atomic<Errc>& broken, Nanos max_spin)
-    : stream_(std::move(stream)), broken_(broken), spin_(max_spin) {}
+    : owned_(std::move(stream)), stream_(*owned_), broken_(broken), spin_(max_spin) {}
+
+TcpLane::TcpLane(Stream& stream, std::atomic<Errc>& broken, Nanos max_spin)
+    : stream_(stream), broken_(broken), spin_(max_spin) {}
 
 // --- sending ---
 
@@ -64,7 +67,7 @@ Errc TcpLane::send_some() noexcept {
       unsent_.store(false, std::memory_order_relaxed);
       return Errc::ok;
     }
-    const auto result = stream_->write(std::span(iov_).subspan(iov_begin_, iov_end_ - iov_begin_));
+    const auto result = stream_.write(std::span(iov_).subspan(iov_begin_, iov_end_ - iov_begin_));
     if (result.error != Errc::ok) return result.error;
     if (result.would_block()) {
       unsent_.store(true, std::memory_order_relaxed);
@@ -136,7 +139,7 @@ Errc TcpLane::receive_some(bool* moved) noexcept {
     buffers += local_buffers(*transfer, page_bytes_, &parts_[buffers]);
     parts_[buffers++] = iovec{next_reply_.data(), next_reply_.size()};
   }
-  const auto result = stream_->read(std::span(parts_).first(buffers));
+  const auto result = stream_.read(std::span(parts_).first(buffers));
   if (result.error != Errc::ok) return result.error;
   if (result.would_block()) return Errc::ok;
   *moved = true;
@@ -274,7 +277,7 @@ Errc TcpLane::lead(Transfer& transfer) noexcept {
   };
   while (!spin_.spin(ready)) {
     const auto events = static_cast<short>(POLLIN | (unsent_.load(std::memory_order_relaxed) ? POLLOUT : 0));
-    if (!wait_ready(stream_->fd(), events, Deadline::at(transfer.deadline))) break;
+    if (!wait_ready(stream_.fd(), events, Deadline::at(transfer.deadline))) break;
   }
   spin_.observe(Clock::now() - start);
   return error;
@@ -286,7 +289,7 @@ Errc TcpLane::follow(Transfer& transfer, std::uint32_t seen) noexcept {
   Errc error = Errc::ok;
   if (unsent_.load(std::memory_order_relaxed)) {
     // The leader may be polling for replies only, which will not come before this is sent.
-    wait_ready(stream_->fd(), POLLOUT, Deadline(std::chrono::milliseconds(1)));
+    wait_ready(stream_.fd(), POLLOUT, Deadline(std::chrono::milliseconds(1)));
     error = send_if_idle();
   } else if (!transfer.done()) {
     futex_wait(event_, seen, kFollowerNap);

@@ -1,5 +1,5 @@
-// One data connection of a TcpLink: transfers go out in the order they were queued, replies come back in that order,
-// and pages go straight between the socket and the callers' memory.
+// One data connection of a link or an outpost: transfers go out in the order they were queued, replies come back in
+// that order, and pages go straight between the socket and the callers' memory.
 //
 //   queue_  -->  batch_ (headers and buffers of up to 16 transfers, one sendmsg)  -->  flight_ (sent, reply awaited)
 //
@@ -10,7 +10,7 @@
 // Locks, in order: receive_mutex_, send_mutex_, flight_mutex_. The leader holds receive_mutex_ across poll, but nobody
 // ever waits for that mutex (try_lock only, but in fail_all, after the socket has been shut). send_mutex_ and
 // flight_mutex_ are held for non-blocking calls and pointer updates only.
-// Fault path: everything but the constructor.
+// Fault path: everything but the constructor that takes ownership. Needs neither OpenSSL nor fmt.
 #pragma once
 
 #include <sys/uio.h>
@@ -22,8 +22,9 @@
 
 #include "base/mutex.h"
 #include "base/spin.h"
-#include "fabric/link.h"
 #include "fabric/stream.h"
+#include "fabric/transfer.h"
+#include "wire/message.h"
 
 namespace comex {
 
@@ -44,6 +45,8 @@ class TcpLane {
  public:
   // `broken` is the link's: not ok once any lane of it has failed.
   TcpLane(std::unique_ptr<Stream> stream, std::atomic<Errc>& broken, Nanos max_spin);
+  // REQUIRES: the stream outlives the lane. For those who may not allocate.
+  TcpLane(Stream& stream, std::atomic<Errc>& broken, Nanos max_spin);
 
   // Errc::ok (also when the link is broken: then the transfer has completed), or why the link must be severed.
   Errc submit(Transfer& transfer) noexcept;
@@ -54,7 +57,7 @@ class TcpLane {
 
   // Completes everything that is queued or in flight with `why`. REQUIRES: shut() was called.
   void fail_all(Errc why) noexcept;
-  void shut() noexcept { stream_->shut(); }
+  void shut() noexcept { stream_.shut(); }
   // Transfers queued or in flight.
   [[nodiscard]] std::uint32_t outstanding() const { return outstanding_.load(std::memory_order_relaxed); }
 
@@ -82,7 +85,8 @@ class TcpLane {
   Transfer* oldest() noexcept;
   bool really_sent(const Transfer& transfer) noexcept;
 
-  std::unique_ptr<Stream> stream_;
+  const std::unique_ptr<Stream> owned_;
+  Stream& stream_;
   std::atomic<Errc>& broken_;
   SpinPolicy spin_;
   std::atomic<std::uint32_t> outstanding_{0};

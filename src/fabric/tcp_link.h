@@ -1,13 +1,11 @@
-// tcp:// and tls://: several connections to one node, so that threads do not queue behind each other, and one for
-// control calls. See tcp_lane.h for how a connection works.
+// tcp:// and tls://: several connections to one node for pages (lane_set.h), and one for control calls.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
 #include "fabric/channel_link.h"
-#include "fabric/tcp_lane.h"
+#include "fabric/lane_set.h"
 
 namespace comex {
 
@@ -19,7 +17,7 @@ class TcpLink final : public ChannelLink {
   void submit(Transfer& transfer) noexcept override;
   void progress() noexcept override;
   Errc wait(Transfer& transfer) noexcept override;
-  [[nodiscard]] Errc broken() const noexcept override { return broken_.load(std::memory_order_acquire); }
+  [[nodiscard]] Errc broken() const noexcept override { return lanes_.broken(); }
   void sever(Errc why) noexcept override;
   // Over TCP the node checks each request: there is nothing to prepare.
   Expected<void> reach(std::span<const Extent>) override { return {}; }
@@ -27,11 +25,15 @@ class TcpLink final : public ChannelLink {
 
  private:
   TcpLink(Opened opened, const LinkOptions& options);
-  TcpLane& pick_lane(Priority priority, std::uint32_t& index) noexcept;
+  // Lanes that failed take the control connection with them: whoever waits there hears of it at once.
+  void hang_up_if_broken() noexcept;
 
-  Millis transfer_timeout_;
-  std::atomic<Errc> broken_{Errc::ok};
-  std::vector<std::unique_ptr<TcpLane>> lanes_;
+  std::vector<std::unique_ptr<TcpLane>> owned_;
+  LaneSet lanes_;
 };
+
+// One more data connection of a session, connected and proved, as a plain socket: for another process of this host.
+// Errc::unsupported over TLS, whose state cannot be handed over. Takes as long as connecting does.
+Expected<Fd> open_lane(const Url& url, const LinkOptions& options, const Session& session);
 
 }  // namespace comex

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "node/buddy.h"
-#include "node/holdings.h"
+#include "wire/holdings.h"
 #include "wire/message.h"
 
 namespace comex {

@@ -7,8 +7,8 @@
 namespace comex {
 namespace {
 
-// Data connections one client may have: more than any sensible number of threads needs.
-constexpr std::uint32_t kMaxLanesPerClient = 64;
+// Data connections one client may have. Each process of a program under `comex run` has some of its own.
+constexpr std::uint32_t kMaxLanesPerClient = 256;
 
 }  // namespace
 

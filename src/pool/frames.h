@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/expected.h"
-#include "fabric/link.h"
+#include "fabric/transfer.h"
 #include "pool/location.h"
 
 namespace comex {

@@ -18,7 +18,6 @@
 // with it the reconnection to this one node, until it runs again. Its link may not be destroyed earlier.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -26,14 +25,11 @@
 
 #include "fabric/link.h"
 #include "pool/location.h"
+#include "pool/turnstile.h"
 
 namespace comex {
 
 class LinkGate {
-  struct alignas(64) Stripe {
-    std::atomic<std::uint32_t> inside{0};
-  };
-
  public:
   // While it lives, the link does. Keep it no longer than one call.
   class Pass {
@@ -42,16 +38,16 @@ class LinkGate {
     Pass(Pass&& other) noexcept : link_(std::exchange(other.link_, nullptr)), stripe_(other.stripe_) {}
     Pass& operator=(Pass&&) = delete;
     ~Pass() {
-      if (link_ != nullptr) stripe_->inside.fetch_sub(1, std::memory_order_release);
+      if (link_ != nullptr) Turnstile::leave(*stripe_);
     }
     [[nodiscard]] explicit operator bool() const noexcept { return link_ != nullptr; }
     Link* operator->() const noexcept { return link_; }
 
    private:
     friend class LinkGate;
-    Pass(Link* link, Stripe* stripe) : link_(link), stripe_(stripe) {}
+    Pass(Link* link, Turnstile::Stripe* stripe) : link_(link), stripe_(stripe) {}
     Link* link_ = nullptr;
-    Stripe* stripe_ = nullptr;
+    Turnstile::Stripe* stripe_ = nullptr;
   };
 
   LinkGate() = default;
@@ -71,12 +67,9 @@ class LinkGate {
   [[nodiscard]] Link* link() const noexcept { return owned_.get(); }
 
  private:
-  [[nodiscard]] bool anybody_inside() const noexcept;
-
-  static constexpr std::size_t kStripes = 16;
   std::atomic<Link*> link_{nullptr};
   std::atomic<std::uint16_t> session_{kNowhere.value};  // changes only while link_ is null and nobody is inside
-  std::array<Stripe, kStripes> stripes_;
+  Turnstile inside_;
   std::unique_ptr<Link> owned_;
 };
 

@@ -128,6 +128,7 @@ class Member {
   [[nodiscard]] MemberStatus status() const;
   [[nodiscard]] const Url& url() const { return url_; }
   void ring() noexcept { alarm_.advance(); }
+  [[nodiscard]] LinkGate::Pass enter(NodeId node) noexcept { return gate_.enter(node); }
 
  private:
   friend class Keeper;

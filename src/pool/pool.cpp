@@ -48,9 +48,9 @@ Keeper::Hooks Pool::hooks_for(std::size_t member) {
   hooks.new_id = [this, member] { return directory_.enlist(member); };
   hooks.changed = [this] {
     replan();
-    arrivals_.advance();
+    announce();
   };
-  hooks.frames_arrived = [this] { arrivals_.advance(); };
+  hooks.frames_arrived = [this] { announce(); };
   hooks.lost = config_.on_loss;
   hooks.notice = config_.on_notice;
   return hooks;
@@ -207,6 +207,29 @@ Errc Pool::wait_for_frames(std::uint32_t count, const Deadline& deadline) noexce
     if (!any_up) return Errc::disconnected;
     return any_willing ? Errc::timeout : Errc::no_memory;
   }
+}
+
+void Pool::announce() {
+  arrivals_.advance();
+  const std::lock_guard lock(watch_mutex_);
+  if (watcher_) watcher_();
+}
+
+void Pool::watch(std::function<void()> changed) {
+  const std::lock_guard lock(watch_mutex_);
+  watcher_ = std::move(changed);
+}
+
+LinkGate::Pass Pool::enter(NodeId node) noexcept {
+  Member* const member = find(node);
+  return member != nullptr ? member->enter(node) : LinkGate::Pass();
+}
+
+void Pool::renew_link(NodeId node, std::uint64_t link) noexcept {
+  Member* const member = find(node);
+  if (member == nullptr) return;
+  if (const auto pass = member->enter(node); pass && pass->number() == link) pass->sever(Errc::disconnected);
+  member->ring();
 }
 
 std::vector<MemberStatus> Pool::status() const {

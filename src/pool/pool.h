@@ -84,6 +84,14 @@ class Pool final : public Frames {
 
   // --- elsewhere ---
   [[nodiscard]] std::vector<MemberStatus> status() const;  // in the order of the configuration
+  // The link of a session, for what it can export. Empty if there is none now. Not to be kept: see pool/link_gate.h.
+  [[nodiscard]] LinkGate::Pass enter(NodeId node) noexcept;
+  // Has the session resumed on new connections, if its link is still the one of that number: afterwards the node serves
+  // nothing of the old ones. Does not wait for it.
+  void renew_link(NodeId node, std::uint64_t link) noexcept;
+  // Calls `changed`, on threads of the pool, whenever frames came or a node's state may have changed. It must be quick
+  // and must not call the pool. Nothing: calls nobody any more, and nobody is being called when this returns.
+  void watch(std::function<void()> changed);
   [[nodiscard]] const PoolConfig& config() const { return config_; }
 
  private:
@@ -92,6 +100,7 @@ class Pool final : public Frames {
   Keeper::Hooks hooks_for(std::size_t member);
   [[nodiscard]] Error nobody_reached() const;
   void replan();
+  void announce();
   std::optional<std::size_t> choose(std::span<const Placement::Candidate> nodes, std::size_t current);
   [[nodiscard]] Member* find(NodeId node) const noexcept;
 
@@ -100,7 +109,9 @@ class Pool final : public Frames {
   const PoolConfig config_;
   Directory directory_;
   std::vector<std::unique_ptr<Member>> members_;
-  EventCount arrivals_;  // frames came, or a node's state changed
+  EventCount arrivals_;     // frames came, or a node's state changed
+  std::mutex watch_mutex_;  // guards watcher_; held while it is called
+  std::function<void()> watcher_;
 
   // Until the first round of connecting is over nobody is chosen: the first node to answer is rarely the preferred one,
   // and would clear frames for us in vain.

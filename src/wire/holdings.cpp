@@ -1,4 +1,4 @@
-#include "node/holdings.h"
+#include "wire/holdings.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,7 @@
-// Which frames of the arena one client holds: a bitmap per slab it holds frames of.
+// Which frames of a node somebody holds: a bitmap per slab of which there are some. A node keeps one for each client,
+// the keeper of a program one for each process and node.
 //
-// Thread safety: none; see Client::access.
+// Thread safety: none; at the node see Client::access.
 #pragma once
 
 #include <cstdint>

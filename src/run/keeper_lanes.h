@@ -1,0 +1,74 @@
+// Lanes for processes: opening them without making the keeper's loop wait, and ending them so that nothing of them can
+// have an effect afterwards.
+//
+// Why ending matters. A process dies with a write half-way to the node. The bytes are in the connection's buffers; the
+// node will serve them, for it serves one client, the keeper, and that client holds the frame. If the frame had another
+// holder by then, the late write would destroy its page. So before the frames of a dead process are anybody's, each of
+// its lanes is seen to its end: the keeper has kept a descriptor of it, sends the end of the stream (which comes after
+// everything the process sent), and reads until the node has closed its side: then it has served or dropped all of it.
+// A lane whose end cannot be seen (it was shut by the process, or timed out) is left to the session: the keeper has the
+// link resumed, after which the node serves nothing of older connections ("Coming back" in docs/design-notes.md).
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "fabric/connect.h"
+#include "pool/location.h"
+
+namespace comex {
+
+// Opens lanes on a thread of its own. Thread safety: all functions from any thread.
+class LaneOpener {
+ public:
+  struct Job {
+    std::uint64_t process = 0;
+    NodeId node;
+    std::uint64_t link = 0;  // Link::number() of the pool's link when the job was made
+    Url url;
+    Session session;
+    unsigned lanes = 1;
+  };
+  struct Result {
+    Job job;
+    std::vector<Fd> lanes;  // all, or none and why
+    Error error;
+  };
+
+  // `wake` is an eventfd to write to when there is a result.
+  LaneOpener(LinkOptions options, int wake);
+  // Waits for the connection that is being made.
+  ~LaneOpener();
+
+  void open(Job job);
+  std::vector<Result> results();
+
+ private:
+  void run();
+  Result serve(Job job) const;
+
+  const LinkOptions options_;
+  const int wake_;
+  std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  std::vector<Result> results_;
+  bool stopping_ = false;
+  std::thread thread_;  // last: uses all of the above
+};
+
+enum class LaneEnd {
+  waiting,  // the node has not closed it yet
+  clean,    // the node has served or dropped everything that was sent
+  unclean,  // that cannot be known
+};
+// Starts to end a lane that its process can no longer use. Then see_lane_end() whenever it is readable.
+LaneEnd begin_lane_end(int lane) noexcept;
+LaneEnd see_lane_end(int lane) noexcept;
+
+}  // namespace comex

@@ -1,0 +1,194 @@
+#include "support/kept.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <stdexcept>
+
+#include "support/pages.h"
+
+namespace comex::test {
+
+std::byte* own_memory(void*, std::size_t bytes) {
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+OutpostConfig outpost_config() {
+  OutpostConfig config;
+  config.own = own_memory;
+  config.link.transfer_timeout = kPatience;
+  config.welcome = kPatience;
+  return config;
+}
+
+Kept::Kept(Over over, std::uint64_t memory) : server_config_(TestNode::config()) {
+  static std::atomic<int> number{0};
+  server_config_.memory = memory;
+  server_config_.socket = folder_.path("node.sock");
+  server_config_.listen = "127.0.0.1:0";
+  start_node();
+  PoolConfig config;
+  config.nodes = {over == Over::shm ? *server_->unix_url() : *server_->tcp_url()};
+  config.link.exportable = true;
+  config.link.secret = over == Over::shm ? "" : TestNode::kSecret;
+  config.link.connect_timeout = config.link.control_timeout = config.link.transfer_timeout = kPatience;
+  config.member.backoff_first = Millis(20);
+  config.member.backoff_longest = Millis(100);
+  config.member.ask_again_first = config.member.ask_again_longest = Millis(20);
+  auto pool = Pool::open(std::move(config));
+  if (!pool) throw std::runtime_error("the pool does not open: " + pool.error().message);
+  pool_ = *std::move(pool);
+  auto keeper = KeeperServer::start(*pool_);
+  if (!keeper) throw std::runtime_error("the keeper does not start: " + keeper.error().message);
+  keeper_ = *std::move(keeper);
+  name_ = "@comex-test-" + std::to_string(::getpid()) + "-" + std::to_string(++number);
+  auto listener = listen_keeper(name_);
+  if (!listener) throw std::runtime_error(listener.error().message);
+  keeper_->listen(*std::move(listener));
+}
+
+Kept::~Kept() {
+  keeper_.reset();
+  pool_.reset();
+}
+
+void Kept::start_node() {
+  auto started = Server::start(server_config_);
+  if (!started) throw std::runtime_error("the node does not start: " + started.error().message);
+  server_ = *std::move(started);
+  server_config_.listen = "127.0.0.1:" + std::to_string(server_->tcp_url()->port);
+}
+
+OutpostOwner Kept::outpost(OutpostConfig config) const {
+  Fd socket;
+  Outpost* made = nullptr;
+  if (connect_keeper(name_, &socket) != Errc::ok) throw std::runtime_error("cannot reach the keeper");
+  const Errc created = Outpost::create(std::move(socket), config, &made);
+  if (created != Errc::ok) throw std::runtime_error("no outpost: " + std::string(to_string(created)));
+  return OutpostOwner(made);
+}
+
+bool Kept::frames_held_soon(std::uint64_t frames) const {
+  return wait_until([&] { return keeper_->status().frames == frames; });
+}
+
+bool Kept::processes_soon(std::size_t processes) const {
+  return wait_until([&] { return keeper_->status().processes == processes && keeper_->status().leaving == 0; });
+}
+
+std::vector<Run> take_exactly(Outpost& outpost, std::uint32_t frames) {
+  std::vector<Run> runs;
+  const Deadline deadline(kPatience);
+  while (frames > 0 && !deadline.passed()) {
+    if (const auto run = outpost.take(frames)) {
+      runs.push_back(*run);
+      frames -= run->count;
+    } else {
+      (void)outpost.wait_for_frames(1, deadline);
+    }
+  }
+  if (frames > 0) runs.clear();
+  return runs;
+}
+
+namespace {
+
+// Calls f(page of the seed, where it is), one by one.
+template <typename F>
+bool for_each_page(const std::vector<Run>& runs, F&& f) {
+  std::uint64_t number = 0;
+  for (const Run& run : runs) {
+    for (std::uint32_t i = 0; i < run.count; ++i) {
+      if (!f(number++, run.at(i))) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Errc write_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed) {
+  alignas(kPageSize) std::array<std::byte, kPageSize> page;
+  Errc result = Errc::ok;
+  for_each_page(runs, [&](std::uint64_t number, Location where) {
+    fill_page(page.data(), seed, number);
+    const std::array segment{Segment{where.frame, 1, page.data()}};
+    result = outpost.write(where.node, segment);
+    return result == Errc::ok;
+  });
+  return result;
+}
+
+bool has_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed) {
+  alignas(kPageSize) std::array<std::byte, kPageSize> page;
+  return for_each_page(runs, [&](std::uint64_t number, Location where) {
+    const std::array segment{Segment{where.frame, 1, page.data()}};
+    return outpost.read(where.node, segment) == Errc::ok && page_is(page.data(), seed, number);
+  });
+}
+
+// --- workers ---
+
+void Worker::Line::say(std::uint64_t number) const {
+  (void)::send(fd_, &number, sizeof number, MSG_NOSIGNAL);
+}
+
+std::uint64_t Worker::Line::hear() const {
+  std::uint64_t number = 0;
+  if (::recv(fd_, &number, sizeof number, 0) != sizeof number) ::_exit(9);
+  return number;
+}
+
+void Worker::Line::say_name(const std::string& name) const {
+  (void)::send(fd_, name.data(), name.size(), MSG_NOSIGNAL);
+}
+
+std::string Worker::Line::hear_name() const {
+  std::array<char, 128> name;
+  const ssize_t got = ::recv(fd_, name.data(), name.size(), 0);
+  if (got <= 0) ::_exit(0);
+  return {name.data(), static_cast<std::size_t>(got)};
+}
+
+Worker::Worker(const std::function<int(const Line& line, Outpost& outpost)>& body) {
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw std::runtime_error("no sockets");
+  pid_ = ::fork();
+  if (pid_ != 0) {
+    ::close(ends[1]);
+    fd_ = Fd(ends[0]);
+    return;
+  }
+  ::close(ends[0]);
+  const Line line(ends[1]);
+  Fd socket;
+  Outpost* outpost = nullptr;
+  if (connect_keeper(line.hear_name(), &socket) != Errc::ok) ::_exit(8);
+  if (Outpost::create(std::move(socket), outpost_config(), &outpost) != Errc::ok) ::_exit(7);
+  ::_exit(body(line, *outpost));
+}
+
+Worker::~Worker() {
+  if (pid_ > 0) kill();
+}
+
+void Worker::kill() {
+  ::kill(pid_, SIGKILL);
+  (void)wait();
+}
+
+int Worker::wait() {
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace comex::test

@@ -1,0 +1,99 @@
+// A program's keeper with its pool and a memory node, inside the test's process; outposts in it; and processes of their
+// own that talk to it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/test_folder.h"
+#include "node/server.h"
+#include "pool/pool.h"
+#include "run/keeper_server.h"
+#include "run/outpost.h"
+#include "support/node.h"
+#include "support/wait.h"
+
+namespace comex::test {
+
+// Memory that lives as long as the process.
+std::byte* own_memory(void* context, std::size_t bytes);
+OutpostConfig outpost_config();
+
+struct DestroyOutpost {
+  void operator()(Outpost* outpost) const { Outpost::destroy(outpost); }
+};
+using OutpostOwner = std::unique_ptr<Outpost, DestroyOutpost>;
+
+class Kept {
+ public:
+  explicit Kept(Over over, std::uint64_t memory = TestNode::kMemory);
+  ~Kept();
+
+  [[nodiscard]] const std::string& name() const { return name_; }  // where the keeper listens
+  [[nodiscard]] Pool& pool() { return *pool_; }
+  [[nodiscard]] KeeperServer& keeper() { return *keeper_; }
+  [[nodiscard]] Server& node() { return *server_; }
+  // Throws, and fails the test, if the keeper does not welcome it.
+  [[nodiscard]] OutpostOwner outpost(OutpostConfig config = outpost_config()) const;
+
+  void stop_keeper() { keeper_.reset(); }
+  // The node's process ends, and another takes its place.
+  void stop_node() { server_.reset(); }
+  void start_node();
+  // Until so many frames are held by processes, and so many processes are there.
+  [[nodiscard]] bool frames_held_soon(std::uint64_t frames) const;
+  [[nodiscard]] bool processes_soon(std::size_t processes) const;
+
+ private:
+  TestFolder folder_;
+  ServerConfig server_config_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<KeeperServer> keeper_;
+  std::string name_;
+};
+
+// Exactly `frames` frames, in as many runs as it takes.
+std::vector<Run> take_exactly(Outpost& outpost, std::uint32_t frames);
+// Fills frame i of the runs with page i of the seed, or looks whether it has it.
+Errc write_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed);
+[[nodiscard]] bool has_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed);
+
+// A process of its own. Forked before the keeper's and the node's threads exist, so that it has nothing of theirs.
+class Worker {
+ public:
+  // What the worker does: talks to the test in numbers, and ends with an exit code.
+  class Line {
+   public:
+    explicit Line(int fd) : fd_(fd) {}
+    void say(std::uint64_t number) const;
+    [[nodiscard]] std::uint64_t hear() const;  // ends the process if the other side is gone
+    [[nodiscard]] std::string hear_name() const;
+    void say_name(const std::string& name) const;
+
+   private:
+    int fd_;
+  };
+  explicit Worker(const std::function<int(const Line& line, Outpost& outpost)>& body);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Lets it connect and begin.
+  void go(const Kept& kept) const { line().say_name(kept.name()); }
+  [[nodiscard]] Line line() const { return Line(fd_.get()); }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  void kill();
+  // Its exit code.
+  int wait();
+
+ private:
+  pid_t pid_ = -1;
+  Fd fd_;
+};
+
+}  // namespace comex::test
