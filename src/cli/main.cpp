@@ -12,6 +12,9 @@
 #include "base/log.h"
 #include "cli/report.h"
 #include "cli/serve.h"
+#ifdef COMEX_WITH_RUN
+#include "cli/run.h"
+#endif
 #include "cli/status.h"
 #ifdef COMEX_WITH_BENCH
 #include "bench/bench.h"
@@ -81,6 +84,9 @@ int run(int argc, char** argv) {
 
   comex::add_serve(app, exit_code);
   comex::add_status(app, exit_code);
+#ifdef COMEX_WITH_RUN
+  comex::add_run(app, exit_code);
+#endif
 #ifdef COMEX_WITH_BENCH
   CLI::App& bench = *app.add_subcommand("bench", "Measure the pool, with its peers side by side");
   bench.require_subcommand(1);

@@ -311,6 +311,24 @@ void Pager::let_go(PageRun pages) noexcept {
   table_->for_each(pages, [&](PageNo page, Word& word) { table_->unlock(page, word); });
 }
 
+void Pager::inherit(PageRun pages) noexcept {
+  PageRun clean{pages.first, 0};
+  const auto guard = [&] {
+    if (clean.count > 0) (void)memory_.guard(clean);
+    clean.count = 0;
+  };
+  std::uint64_t local = 0;
+  table_->for_each(pages, [&](PageNo page, Word& word) {
+    const Entry entry(word.load(std::memory_order_relaxed));
+    local += entry.is(PageState::resident);
+    if (!entry.clean()) return guard();
+    if (clean.count == 0) clean.first = page;
+    ++clean.count;
+  });
+  guard();
+  budget_.charge(local);
+}
+
 void Pager::forget(PageRun pages) noexcept {
   table_->for_each(pages, [&](PageNo page, Word& word) {
     const Entry entry = table_->lock(page, word);

@@ -99,6 +99,9 @@ class Pager {
   void found(PageRun pages) noexcept;
   // All zeros from now on, and nothing is local. The caller has discarded, or discards before anybody can touch them.
   void clear(PageRun pages) noexcept;
+  // In a process that has just been forked, of adopted pages: counts what is local, and guards what is clean again.
+  // REQUIRES: nothing is staged, nobody else is inside.
+  void inherit(PageRun pages) noexcept;
   // Not the program's any more.
   void forget(PageRun pages) noexcept;
   // The program may not read them now, or may again.

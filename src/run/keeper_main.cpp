@@ -1,0 +1,199 @@
+#include "run/keeper_main.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <new>
+
+#include "base/fd.h"
+#include "base/units.h"
+#include "node/server.h"
+#include "run/keeper_server.h"
+#include "run/room.h"
+
+namespace comex {
+namespace {
+
+constexpr Millis kLook{100};              // how often accounts of the dead are looked for
+constexpr std::uint64_t kAhead = 4096;    // pages that eviction keeps free at most: 16 MiB
+constexpr std::uint64_t kAheadShare = 8;  // ... and of a small budget one in so many
+
+Expected<Room*> make_room(std::uint64_t local, Fd* file) {
+  Fd fd(memfd_create("comex-room", MFD_CLOEXEC));
+  if (!fd || ftruncate(fd.get(), sizeof(Room)) != 0) return system_error("cannot make memory to share");
+  void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return system_error("cannot map memory to share");
+  auto* const room = new (memory) Room;
+  const std::uint64_t pages = local >> kPageShift;
+  room->budget.set(pages, std::min(pages / kAheadShare, kAhead));
+  *file = std::move(fd);
+  return room;
+}
+
+// A memory node for want of any other.
+class OwnNode {
+ public:
+  static Expected<std::unique_ptr<OwnNode>> start(std::uint64_t memory) {
+    std::unique_ptr<OwnNode> node(new OwnNode);
+    std::string folder = "/tmp/comex-run-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) return system_error("cannot make a folder in /tmp");
+    node->folder_ = folder;
+    ServerConfig config;
+    config.memory = memory;
+    config.socket = folder + "/node.sock";
+    config.lock = false;  // it is this machine's memory either way
+    config.nid = NodeId{1};
+    auto server = Server::start(config);
+    if (!server) return std::move(server).error();
+    node->server_ = *std::move(server);
+    return node;
+  }
+  ~OwnNode() {
+    server_.reset();
+    if (!folder_.empty()) rmdir(folder_.c_str());
+  }
+  OwnNode(const OwnNode&) = delete;
+  OwnNode& operator=(const OwnNode&) = delete;
+  [[nodiscard]] Url url() const { return *server_->unix_url(); }
+
+ private:
+  OwnNode() = default;
+  std::string folder_;
+  std::unique_ptr<Server> server_;
+};
+
+class Keeping {
+ public:
+  explicit Keeping(const KeeperOptions& options) : options_(options) {}
+
+  Expected<std::string> begin() {
+    PoolConfig config = options_.pool;
+    if (config.nodes.empty()) {
+      auto node = OwnNode::start(options_.own_memory);
+      if (!node) return std::move(node).error();
+      node_ = *std::move(node);
+      config.nodes = {node_->url()};
+      config.link.secret.clear();
+    }
+    config.link.exportable = true;
+    auto pool = Pool::open(std::move(config));
+    if (!pool) return std::move(pool).error();
+    pool_ = *std::move(pool);
+    auto keeper = KeeperServer::start(*pool_);
+    if (!keeper) return std::move(keeper).error();
+    keeper_ = *std::move(keeper);
+    std::array<std::uint64_t, 2> random{};
+    if (getentropy(random.data(), sizeof random) != 0) return system_error("no random numbers");
+    const std::string name = fmt::format("@comex-run-{:016x}{:016x}", random[0], random[1]);
+    auto listener = listen_keeper(name);
+    if (!listener) return std::move(listener).error();
+    keeper_->listen(*std::move(listener));
+    auto room = make_room(options_.local, &file_);
+    if (!room) return std::move(room).error();
+    room_ = *room;
+    return fmt::format("{}{} /proc/{}/fd/{}", Room::kPrefix, name, getpid(), file_.get());
+  }
+
+  // Until the program, and all that came from it, is over.
+  void keep(const Fd& program) {
+    for (bool running = true;;) {
+      pollfd wait{running ? program.get() : -1, POLLIN, 0};
+      poll(&wait, 1, static_cast<int>(kLook.count()));
+      if (wait.revents != 0) running = false;
+      close_accounts();
+      const KeeperStatus status = keeper_->status();
+      if (!running && status.processes == 0 && status.leaving == 0) return;
+    }
+  }
+
+ private:
+  void close_accounts() {
+    for (Room::Owned& owned : room_->accounts) {
+      const auto pid = static_cast<pid_t>(owned.pid.load(std::memory_order_acquire));
+      if (pid != 0 && kill(pid, 0) != 0 && errno == ESRCH) room_->close_account(owned);
+    }
+  }
+
+  const KeeperOptions& options_;
+  std::unique_ptr<OwnNode> node_;
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<KeeperServer> keeper_;
+  Fd file_;
+  Room* room_ = nullptr;
+};
+
+// What the keeper tells the launcher: a byte, 0 for ready, else an Errc, and text.
+void report(const Fd& to, Errc code, const std::string& text) {
+  const std::string message = static_cast<char>(code) + text;
+  (void)!write(to.get(), message.data(), message.size());
+}
+
+[[noreturn]] void run_keeper(const KeeperOptions& options, Fd to, const Fd& program) {
+  setsid();
+  signal(SIGPIPE, SIG_IGN);
+  prctl(PR_SET_NAME, "comex-keeper");
+  {
+    Keeping keeping(options);
+    auto variable = keeping.begin();
+    if (!variable) {
+      report(to, variable.error().code, variable.error().message);
+      _exit(1);
+    }
+    report(to, Errc::ok, *variable);
+    to.reset();
+    // The program's input and output are not ours to hold open.
+    const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    for (int fd : {0, 1}) dup2(null.get(), fd);
+    keeping.keep(program);
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+Expected<std::string> start_keeper(const KeeperOptions& options) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("cannot make a pipe");
+  Fd from(ends[0]);
+  Fd to(ends[1]);
+  const Fd program(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  if (!program) return system_error("cannot watch this process");
+  // Twice, so that the program gets no child that it does not know.
+  const pid_t middle = fork();
+  if (middle < 0) return system_error("cannot start the keeper");
+  if (middle == 0) {
+    const pid_t keeper = fork();
+    if (keeper == 0) run_keeper(options, std::move(to), program);
+    _exit(keeper > 0 ? 0 : 1);
+  }
+  to.reset();
+  int status = 0;
+  while (waitpid(middle, &status, 0) < 0 && errno == EINTR) {
+  }
+  std::string answer;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const ssize_t got = read(from.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    answer.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  if (answer.empty()) return Error{Errc::io, "the keeper ended before it was ready"};
+  const auto code = static_cast<Errc>(answer.front());
+  if (code != Errc::ok) return Error{code, answer.substr(1)};
+  return answer.substr(1);
+}
+
+}  // namespace comex

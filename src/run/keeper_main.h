@@ -1,0 +1,25 @@
+// The keeper as a process: what `comex run` starts beside the program, and what ends when the program has.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/expected.h"
+#include "pool/pool.h"
+
+namespace comex {
+
+struct KeeperOptions {
+  PoolConfig pool;               // no nodes: a node of our own, for as long as the program runs
+  std::uint64_t local = 0;       // bytes: the budget of the program
+  std::uint64_t own_memory = 0;  // bytes that a node of our own lends
+};
+
+// Forks a keeper for a program that is about to run in this process (exec), and waits until it is ready. The keeper
+// is a session of its own, so that signals from the terminal are not for it; it ends when this process, and every
+// process that came from it, has ended. Returns the value of Room::kVariable for the program.
+// REQUIRES: this process has one thread.
+Expected<std::string> start_keeper(const KeeperOptions& options);
+
+}  // namespace comex

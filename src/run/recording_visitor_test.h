@@ -1,0 +1,45 @@
+// A visitor for tests: notes what it is told, and reads either real memory or a constant byte.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "run/syscall_ranges.h"
+
+namespace comex::syscalls {
+
+class RecordingVisitor final : public Visitor {
+ public:
+  std::vector<Range> ranges;
+  bool readable = true;
+  bool real = false;  // addresses are of this process
+  int fill = 0;       // what everything reads as if not
+  std::size_t refuse_after = SIZE_MAX;
+  bool self = false;
+  bool read_before_announced = false;
+
+  bool range(const Range& range) noexcept override {
+    ranges.push_back(range);
+    return ranges.size() < refuse_after;
+  }
+  bool read(std::uintptr_t address, void* destination, std::size_t bytes) noexcept override {
+    if (!announced(address, bytes)) read_before_announced = true;
+    if (!readable) return false;
+    if (real) {
+      std::memcpy(destination, reinterpret_cast<const void*>(address), bytes);
+    } else {
+      std::memset(destination, fill, bytes);
+    }
+    return true;
+  }
+  bool is_self(std::uint64_t) noexcept override { return self; }
+
+ private:
+  [[nodiscard]] bool announced(std::uintptr_t address, std::size_t bytes) const {
+    for (const Range& range : ranges)
+      if (address >= range.address && address + bytes <= range.address + range.bytes) return true;
+    return false;
+  }
+};
+
+}  // namespace comex::syscalls

@@ -1,0 +1,42 @@
+#include "run/runtime/faults.h"
+
+#include <ucontext.h>
+
+#include <cerrno>
+
+#include "run/runtime/evictor.h"
+#include "run/runtime/process.h"
+#include "run/runtime/signals.h"
+
+namespace comex::runtime {
+
+bool make_resident(PageNo page, bool write) noexcept {
+  ThreadState* const state = this_thread();
+  if (state == nullptr) stop("a thread that the runtime does not know touched memory that is away");
+  const Inside inside(process.crossing, state->inside);
+  const Served served = process.pager->fault(page, write, state->faulter);
+  wake_evictor();
+  switch (served) {
+    case Served::not_ours: return false;
+    case Served::lost: stop("the only copy of a page is gone with the memory node that had it");
+    case Served::failed: stop("the kernel refused to give a page back to the program");
+    default: return true;
+  }
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
+  constexpr greg_t kWrite = 2;  // of the processor's error code
+  const int error = errno;
+  ThreadState* const state = this_thread();
+  const std::uint8_t before = state != nullptr ? state->selector : 0;
+  if (state != nullptr) state->selector = 0;
+  const auto* const machine = &static_cast<ucontext_t*>(context)->uc_mcontext;
+  // A signal that somebody sent has no address.
+  const bool fault = info->si_code > 0;
+  const bool resolved = fault && make_resident(PageNo::of(info->si_addr), (machine->gregs[REG_ERR] & kWrite) != 0);
+  if (state != nullptr) state->selector = before;
+  if (!resolved) (void)signals.forward(signal, info, context);
+  errno = error;
+}
+
+}  // namespace comex::runtime

@@ -1,0 +1,300 @@
+#include "run/runtime/layout.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "run/runtime/faults.h"
+#include "run/runtime/gate_entry.h"
+#include "run/runtime/maps.h"
+#include "run/runtime/process.h"
+
+namespace comex::runtime {
+namespace {
+
+constexpr std::uint64_t kPageMask = kPageSize - 1;
+constexpr std::uint64_t kCollapse = 25;  // MADV_COLLAPSE, newer than some headers
+
+std::uint64_t round_up(std::uint64_t bytes) {
+  return (bytes + kPageMask) & ~kPageMask;
+}
+
+std::int64_t kernel(std::uint64_t number, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0,
+                    std::uint64_t d = 0, std::uint64_t e = 0, std::uint64_t f = 0) {
+  return comex_gate_call(number, a, b, c, d, e, f);
+}
+
+bool failed(std::int64_t result) {
+  return result < 0 && result > -4096;
+}
+
+// What kind of mapping is worth having.
+bool is_private_memory(std::uint64_t flags) {
+  constexpr std::uint64_t kOthers = MAP_SHARED | MAP_STACK | MAP_GROWSDOWN | MAP_HUGETLB | MAP_LOCKED;
+  return (flags & (MAP_PRIVATE | MAP_ANONYMOUS)) == (MAP_PRIVATE | MAP_ANONYMOUS) && (flags & kOthers) == 0;
+}
+
+// Inside the crossing, and then alone with the layout: in this order, for the one who forks closes the crossing first.
+class Turn {
+ public:
+  explicit Turn(Mutex& mutex) noexcept : inside_(process.crossing, this_thread()->inside), lock_(mutex) {}
+
+ private:
+  Inside inside_;
+  std::lock_guard<Mutex> lock_;
+};
+
+bool is_writable_data(std::uint64_t protection) {
+  return (protection & PROT_WRITE) != 0 && (protection & PROT_EXEC) == 0;
+}
+
+}  // namespace
+
+constinit Layout layout;
+
+PageRun Layout::pages_of(std::uint64_t begin, std::uint64_t end) noexcept {
+  return PageRun{PageNo{begin >> kPageShift}, (end - begin) >> kPageShift};
+}
+
+// --- what is whose ---
+
+void Layout::adopt(std::uint64_t begin, std::uint64_t end) noexcept {
+  if (!adopts_ || begin >= end) return;
+  const PageRun pages = pages_of(begin, end);
+  // Entries first: a fault may come as soon as the kernel knows.
+  if (process.pager->adopt(pages) != Errc::ok) return;
+  if (process.memory.enlist(pages) != Errc::ok) return process.pager->forget(pages);
+  adopted_.add(begin, end);
+  reserved_.remove(begin, end);
+}
+
+void Layout::forget(std::uint64_t begin, std::uint64_t end) noexcept {
+  reserved_.remove(begin, end);
+  adopted_.for_each_in(begin, end,
+                       [](std::uint64_t from, std::uint64_t to) { process.pager->forget(pages_of(from, to)); });
+  adopted_.remove(begin, end);
+}
+
+void Layout::hand_back(std::uint64_t begin, std::uint64_t end) noexcept {
+  adopted_.for_each_in(begin, end, [](std::uint64_t from, std::uint64_t to) {
+    const PageRun pages = pages_of(from, to);
+    process.threads->hold_everything();
+    for (PageNo page = pages.first; page < pages.end(); page = page + 1) {
+      while (!process.pager->table().load(page).is(PageState::resident)) (void)make_resident(page, true);
+    }
+    (void)process.memory.unguard(pages);
+    (void)process.memory.dismiss(pages);
+    process.pager->forget(pages);
+    process.threads->let_go();
+  });
+  adopted_.remove(begin, end);
+  reserved_.remove(begin, end);
+}
+
+void Layout::enlist_again() noexcept {
+  adopted_.for_each_in(0, UINT64_MAX, [](std::uint64_t from, std::uint64_t to) {
+    const PageRun pages = pages_of(from, to);
+    if (process.memory.enlist(pages) != Errc::ok) stop("the memory of a child could not be taken over");
+    process.pager->inherit(pages);
+  });
+}
+
+// --- the calls ---
+
+std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint64_t protection, std::uint64_t flags,
+                         std::uint64_t fd, std::uint64_t offset) noexcept {
+  const Turn turn(mutex_);
+  const bool replaces = (flags & MAP_FIXED) != 0 && (address & kPageMask) == 0 && length > 0;
+  if (replaces) forget(address, address + round_up(length));
+  const std::int64_t result = kernel(SYS_mmap, address, length, protection, flags, fd, offset);
+  if (failed(result)) return result;
+  const auto begin = static_cast<std::uint64_t>(result);
+  const std::uint64_t end = begin + round_up(length);
+  if (!is_private_memory(flags)) return result;
+  if (is_writable_data(protection) && length >= kSmallest) {
+    adopt(begin, end);
+  } else if (protection == PROT_NONE) {
+    reserved_.add(begin, end);  // nothing can be in it yet
+  }
+  return result;
+}
+
+std::int64_t Layout::unmap(std::uint64_t address, std::uint64_t length) noexcept {
+  const Turn turn(mutex_);
+  if ((address & kPageMask) == 0 && length > 0) forget(address, address + round_up(length));
+  return kernel(SYS_munmap, address, length);
+}
+
+std::int64_t Layout::remap(std::uint64_t address, std::uint64_t length, std::uint64_t new_length, std::uint64_t flags,
+                           std::uint64_t new_address) noexcept {
+  const Turn turn(mutex_);
+  if ((address & kPageMask) != 0 || length == 0 || new_length == 0) {
+    return kernel(SYS_mremap, address, length, new_length, flags, new_address);
+  }
+  const std::uint64_t old_end = address + round_up(length);
+  const std::uint64_t bytes = round_up(new_length);
+  if ((flags & MREMAP_FIXED) != 0) forget(new_address, new_address + bytes);
+  if (bytes <= old_end - address && (flags & MREMAP_FIXED) == 0) {
+    forget(address + bytes, old_end);
+    return kernel(SYS_mremap, address, length, new_length, flags, new_address);
+  }
+  const auto ours = adopted_.first_in(address, old_end);
+  if (ours.begin == ours.end) return kernel(SYS_mremap, address, length, new_length, flags, new_address);
+  return move(address, round_up(length), bytes, flags, new_address);
+}
+
+std::int64_t Layout::move(std::uint64_t address, std::uint64_t length, std::uint64_t new_length, std::uint64_t flags,
+                          std::uint64_t new_address) noexcept {
+  const PageRun old = pages_of(address, address + length);
+  process.pager->hold(old);
+  const std::int64_t result = kernel(SYS_mremap, address, length, new_length, flags, new_address);
+  const auto begin = static_cast<std::uint64_t>(result);
+  if (failed(result) || begin == address) {
+    process.pager->let_go(old);
+    if (begin == address) adopt(address + length, address + new_length);
+    return result;
+  }
+  // Nobody knows the new address yet; until it is enlisted, a touch would find zeros.
+  const std::uint64_t kept = length < new_length ? length : new_length;
+  const PageRun moved = pages_of(address, address + kept);
+  if (process.memory.enlist(pages_of(begin, begin + kept)) != Errc::ok ||
+      process.pager->relocate(moved, PageNo{begin >> kPageShift}) != Errc::ok) {
+    stop("memory that was moved (mremap) could not be taken over");
+  }
+  process.pager->let_go(pages_of(address + kept, address + length));
+  process.pager->forget(pages_of(address + kept, address + length));
+  adopted_.remove(address, address + length);
+  adopted_.add(begin, begin + kept);
+  adopt(begin + kept, begin + new_length);
+  return result;
+}
+
+std::int64_t Layout::protect(std::uint64_t number, std::uint64_t address, std::uint64_t length,
+                             std::uint64_t protection, std::uint64_t key) noexcept {
+  const Turn turn(mutex_);
+  const std::uint64_t end = address + round_up(length);
+  if ((protection & PROT_EXEC) != 0) hand_back(address, end);
+  const bool readable = (protection & (PROT_READ | PROT_WRITE)) != 0;
+  const auto hide = [&](bool hidden) {
+    adopted_.for_each_in(
+        address, end, [&](std::uint64_t from, std::uint64_t to) { process.pager->hide(pages_of(from, to), hidden); });
+  };
+  // Eviction that is under way may be reading.
+  if (!readable) {
+    hide(true);
+    adopted_.for_each_in(address, end, [](std::uint64_t from, std::uint64_t to) {
+      process.pager->hold(pages_of(from, to));
+      process.pager->let_go(pages_of(from, to));
+    });
+  }
+  const std::int64_t result = kernel(number, address, length, protection, key);
+  if (failed(result)) return result;
+  if (readable) hide(false);
+  if (!is_writable_data(protection)) return result;
+  for (;;) {
+    const auto [from, to] = reserved_.first_in(address, end);
+    if (from == to) return result;
+    adopt(from, to);
+    reserved_.remove(from, to);  // also if it could not be adopted
+  }
+}
+
+std::int64_t Layout::advise(std::uint64_t address, std::uint64_t length, std::uint64_t advice) noexcept {
+  const Turn turn(mutex_);
+  const std::uint64_t end = address + round_up(length);
+  const auto ours = adopted_.first_in(address, end);
+  if (ours.begin == ours.end || (address & kPageMask) != 0) return kernel(SYS_madvise, address, length, advice);
+  switch (advice) {
+    case MADV_FREE:
+    case MADV_DONTNEED: return discard(address, end, advice);
+    case MADV_HUGEPAGE:
+    case MADV_NOHUGEPAGE:
+    case MADV_WILLNEED:
+    case MADV_COLD:
+    case MADV_PAGEOUT:
+    case kCollapse: return 0;  // advice that makes no difference
+    case MADV_POPULATE_READ:
+    case MADV_POPULATE_WRITE:
+      adopted_.for_each_in(address, end, [&](std::uint64_t from, std::uint64_t to) {
+        for (; from < to; from += kPageSize)
+          (void)make_resident(PageNo{from >> kPageShift}, advice != MADV_POPULATE_READ);
+      });
+      return 0;
+    default: return kernel(SYS_madvise, address, length, advice);
+  }
+}
+
+// Ours page by page, each under its lock; what lies between is for the kernel.
+std::int64_t Layout::discard(std::uint64_t begin, std::uint64_t end, std::uint64_t advice) noexcept {
+  std::int64_t result = 0;
+  const auto leave_to_kernel = [&](std::uint64_t to) {
+    if (begin < to && result == 0) result = kernel(SYS_madvise, begin, to - begin, advice);
+  };
+  adopted_.for_each_in(begin, end, [&](std::uint64_t from, std::uint64_t to) {
+    leave_to_kernel(from);
+    process.pager->clear(pages_of(from, to));
+    begin = to;
+  });
+  leave_to_kernel(end);
+  return result;
+}
+
+std::int64_t Layout::set_break(std::uint64_t address) noexcept {
+  const Turn turn(mutex_);
+  const std::uint64_t before = round_up(break_);
+  if (address != 0 && round_up(address) < before) forget(round_up(address), before);
+  const std::int64_t result = kernel(SYS_brk, address);
+  const std::uint64_t after = round_up(static_cast<std::uint64_t>(result));
+  if (after > before) adopt(before, after);
+  break_ = static_cast<std::uint64_t>(result);
+  return result;
+}
+
+std::int64_t Layout::lock(std::uint64_t number, std::uint64_t address, std::uint64_t length,
+                          std::uint64_t flags) noexcept {
+  const Turn turn(mutex_);
+  if (number == SYS_mlockall) {
+    // What is locked must not be taken away, and the program wants all of it locked.
+    hand_back(0, std::uint64_t{1} << 47);
+    adopts_ = (address & MCL_FUTURE) == 0;
+    return kernel(number, address);
+  }
+  hand_back(address & ~kPageMask, round_up(address + length));
+  return kernel(number, address, length, flags);
+}
+
+void Layout::leave_alone(std::uint64_t begin, std::uint64_t end) noexcept {
+  const Turn turn(mutex_);
+  hand_back(begin & ~kPageMask, round_up(end));
+}
+
+// --- what was there before ---
+
+namespace {
+
+extern "C" {
+extern char __bss_start[] __attribute__((visibility("hidden")));
+extern char _end[] __attribute__((visibility("hidden")));
+}
+
+}  // namespace
+
+void Layout::begin() noexcept {
+  const Turn turn(mutex_);
+  break_ = static_cast<std::uint64_t>(kernel(SYS_brk, 0));
+  Maps maps;
+  for (Maps::Mapping mapping; maps.next(mapping);) {
+    const bool ours = mapping.begin < reinterpret_cast<std::uint64_t>(_end) &&
+                      mapping.end > reinterpret_cast<std::uint64_t>(__bss_start);
+    if (!mapping.private_data || ours || process.own.owns(mapping.begin, mapping.end)) continue;
+    if (!mapping.heap && mapping.end - mapping.begin < kSmallest) continue;
+    adopt(mapping.begin, mapping.end);
+    for_each_present(pages_of(mapping.begin, mapping.end), [](PageRun pages) { process.pager->found(pages); });
+  }
+}
+
+}  // namespace comex::runtime

@@ -1,0 +1,61 @@
+// What of the program's memory is adopted, and the system calls that change it.
+//
+// Adopted is private anonymous memory that the program may write: mappings of some size, the brk heap, what becomes
+// writable of a reservation. Left alone are stacks, memory that may be executed, shared, locked or huge, small
+// mappings, and what is the runtime's own.
+//
+// Thread safety: the system calls from any thread; they are served one after another, as the kernel does. begin() once.
+// Fault path: everything but begin(); each call returns what the kernel would, -errno included.
+#pragma once
+
+#include <cstdint>
+
+#include "base/mutex.h"
+#include "pager/page.h"
+#include "run/runtime/intervals.h"
+
+namespace comex::runtime {
+
+class Layout {
+ public:
+  // Adopts what there is.
+  void begin() noexcept;
+
+  // In the child of a fork, where the kernel knows nothing of what is adopted.
+  void enlist_again() noexcept;
+
+  std::int64_t map(std::uint64_t address, std::uint64_t length, std::uint64_t protection, std::uint64_t flags,
+                   std::uint64_t fd, std::uint64_t offset) noexcept;
+  std::int64_t unmap(std::uint64_t address, std::uint64_t length) noexcept;
+  std::int64_t remap(std::uint64_t address, std::uint64_t length, std::uint64_t new_length, std::uint64_t flags,
+                     std::uint64_t new_address) noexcept;
+  std::int64_t protect(std::uint64_t number, std::uint64_t address, std::uint64_t length, std::uint64_t protection,
+                       std::uint64_t key) noexcept;
+  std::int64_t advise(std::uint64_t address, std::uint64_t length, std::uint64_t advice) noexcept;
+  std::int64_t set_break(std::uint64_t address) noexcept;
+  // The kernel keeps addresses in it: it must stay where it is.
+  void leave_alone(std::uint64_t begin, std::uint64_t end) noexcept;
+  std::int64_t lock(std::uint64_t number, std::uint64_t address, std::uint64_t length, std::uint64_t flags) noexcept;
+
+ private:
+  static constexpr std::uint64_t kSmallest = 64 << 10;  // of a mapping that is worth it
+
+  static PageRun pages_of(std::uint64_t begin, std::uint64_t end) noexcept;
+  void adopt(std::uint64_t begin, std::uint64_t end) noexcept;
+  void forget(std::uint64_t begin, std::uint64_t end) noexcept;
+  // Makes all of it local and leaves it to the kernel.
+  void hand_back(std::uint64_t begin, std::uint64_t end) noexcept;
+  std::int64_t discard(std::uint64_t begin, std::uint64_t end, std::uint64_t advice) noexcept;
+  std::int64_t move(std::uint64_t address, std::uint64_t length, std::uint64_t new_length, std::uint64_t flags,
+                    std::uint64_t new_address) noexcept;
+
+  Mutex mutex_;  // guards all below, and that the kernel's layout and ours are changed together
+  Intervals adopted_;
+  Intervals reserved_;       // private anonymous memory, adopted when the program may write it
+  std::uint64_t break_ = 0;  // of the heap, as the kernel has it
+  bool adopts_ = true;       // false once the program locks all its memory
+};
+
+extern Layout layout;
+
+}  // namespace comex::runtime

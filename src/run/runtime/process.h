@@ -1,0 +1,54 @@
+// Everything the runtime is in one process, and the way in for signal handlers, which get no argument.
+//
+//   0x0000...                                                                                      0x7fff...
+//   | program, its libraries | brk heap | ...  mmap: arenas, big arrays ... | libc, our library |  stacks  |
+//                              `----------------- adopted ---------------'
+//   ours, never adopted: the library, page table, staging, bounce buffers, threads' states and stacks, slab windows
+//
+// Thread safety: set up by one thread; then see each part.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/fd.h"
+#include "pager/pager.h"
+#include "run/outpost.h"
+#include "run/room.h"
+#include "run/runtime/crossing.h"
+#include "run/runtime/own_thread.h"
+#include "run/runtime/thread_state.h"
+#include "run/uffd_memory.h"
+
+namespace comex::runtime {
+
+struct Process {
+  OwnMemory own;
+  UffdMemory memory{own};
+  Share* budget = nullptr;
+  Room* room = nullptr;
+  Outpost* outpost = nullptr;
+  Pager* pager = nullptr;
+  Threads* threads = nullptr;
+  OwnThreads own_threads;
+  Crossing crossing;
+
+  // Wakes the evictor if it sleeps and has something to do.
+  std::atomic<std::uint32_t> evictor_turn{0};
+  std::atomic<bool> evictor_asleep{false};
+};
+
+// The one of this process; all zeros before it is set up.
+extern Process process;
+
+// This thread's state, or nullptr if it has none: a thread of the runtime's own, or of before.
+ThreadState* this_thread() noexcept;
+void set_this_thread(ThreadState* state) noexcept;
+
+// The same descriptor under a number that programs do not use.
+Fd hide(Fd descriptor) noexcept;
+
+// Says one line on stderr and ends the process. Never returns.
+[[noreturn]] void stop(const char* why) noexcept;
+
+}  // namespace comex::runtime

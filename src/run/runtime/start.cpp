@@ -1,0 +1,122 @@
+// How the runtime begins in a program: before main, when the loader calls our constructor.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "run/outpost.h"
+#include "run/room.h"
+#include "run/runtime/evictor.h"
+#include "run/runtime/faults.h"
+#include "run/runtime/gate.h"
+#include "run/runtime/layout.h"
+#include "run/runtime/process.h"
+#include "run/runtime/signals.h"
+#include "run/runtime/tasks.h"
+
+// Nothing of ours may come from the program's heap. What is made here is made once, and lives as long as the program.
+void* operator new(std::size_t bytes) {
+  return comex::runtime::process.own.take(bytes);
+}
+void* operator new[](std::size_t bytes) {
+  return comex::runtime::process.own.take(bytes);
+}
+void operator delete(void*) noexcept {}
+void operator delete(void*, std::size_t) noexcept {}
+void operator delete[](void*) noexcept {}
+void operator delete[](void*, std::size_t) noexcept {}
+
+namespace comex::runtime {
+namespace {
+
+constexpr std::uint64_t kMostBlocks = 16 << 20;  // with a local page: 4 GiB of such pages at the very least
+
+std::byte* own(void*, std::size_t bytes) {
+  return process.own.take(bytes);
+}
+
+void on_lost(void*, NodeId, std::string_view) {
+  // A page that is needed and was there ends the program when it is asked for; one that is not needed does no harm.
+}
+
+// Takes the variable apart; false if it is not of this version.
+bool read_variable(const char* text, char* name, char* room, std::size_t size) {
+  if (std::strncmp(text, Room::kPrefix, std::strlen(Room::kPrefix)) != 0) return false;
+  text += std::strlen(Room::kPrefix);
+  for (char* part : {name, room}) {
+    const std::size_t length = std::strcspn(text, " ");
+    if (length == 0 || length >= size) return false;
+    std::memcpy(part, text, length);
+    part[length] = 0;
+    text += length;
+    if (*text == ' ') ++text;
+  }
+  return *text == 0;
+}
+
+Room* enter_room(const char* path) {
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return nullptr;
+  void* const room = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ::close(fd);
+  return room == MAP_FAILED ? nullptr : static_cast<Room*>(room);
+}
+
+void begin(const char* variable) {
+  char name[108];
+  char path[108];
+  if (!read_variable(variable, name, path, sizeof path)) stop("COMEX_RUN is not of this version of comex");
+  process.room = enter_room(path);
+  if (process.room == nullptr) stop("the keeper of this program is gone");
+  Room::Owned* const owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
+  if (owned == nullptr) stop("too many processes");
+  if (process.own.reserve() != Errc::ok) stop("no addresses for the runtime; is there a limit (ulimit -v)?");
+  if (process.memory.open(UffdMemory::Delivery::inline_signal) != Errc::ok) stop("no right to userfaultfd");
+
+  Fd socket;
+  if (connect_keeper(name, &socket) != Errc::ok) stop("the keeper of this program does not answer");
+  OutpostConfig config;
+  config.own = &own;
+  config.on_lost = &on_lost;
+  if (Outpost::create(hide(std::move(socket)), config, &process.outpost) != Errc::ok) {
+    stop("the keeper of this program does not answer");
+  }
+  process.budget = new Share(process.room->budget, owned->account);
+  process.threads = new Threads(process.own.take(Threads::bytes()));
+  auto pager = Pager::create({.memory = process.memory,
+                              .frames = *process.outpost,
+                              .budget = *process.budget,
+                              .victims = *new Fifo(process.memory, kMostBlocks),
+                              .prefetcher = *new NextPages,
+                              .pins = *process.threads},
+                             {});
+  if (!pager) stop("no memory for the runtime");
+  process.pager = pager->release();
+  if (process.own_threads.prepare([](std::size_t bytes) { return process.own.take(bytes); }) != Errc::ok) {
+    stop("no memory for the runtime");
+  }
+  signals.begin(&on_fault, &on_call);
+  ThreadState* const state = process.threads->enter(static_cast<std::uint32_t>(getpid()));
+  arm(*state);
+  layout.begin();
+  if (!start_evictor()) stop("cannot start a thread");
+  state->selector = 1;
+}
+
+[[gnu::constructor]] void on_load() {
+  const char* const variable = std::getenv(Room::kVariable);
+  if (variable != nullptr) begin(variable);
+}
+
+}  // namespace
+
+Fd hide(Fd descriptor) noexcept {
+  constexpr int kHigh = 512;  // out of the way of programs that count on getting small numbers
+  const int high = ::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, kHigh);
+  return high >= 0 ? Fd(high) : std::move(descriptor);
+}
+
+}  // namespace comex::runtime

@@ -1,0 +1,124 @@
+#include "run/runtime/tasks.h"
+
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "run/runtime/evictor.h"
+#include "run/runtime/gate_entry.h"
+#include "run/runtime/layout.h"
+#include "run/runtime/process.h"
+#include "run/runtime/signals.h"
+
+namespace comex::runtime {
+namespace {
+
+// The number of pages each thread has for what it reads; see Faulter.
+constexpr std::chrono::seconds kForkPatience{30};
+constexpr std::size_t kBounceBytes = (1 + Faulter::kMostAlong) * kPageSize;
+
+void load(Registers& to, const greg_t* from) {
+  const auto get = [&](int index) { return static_cast<std::uint64_t>(from[index]); };
+  to = Registers{get(REG_R8),  get(REG_R9),  get(REG_R10), get(REG_R12), get(REG_R13),
+                 get(REG_R14), get(REG_R15), get(REG_RDI), get(REG_RSI), get(REG_RBP),
+                 get(REG_RBX), get(REG_RDX), get(REG_RAX), get(REG_RSP), get(REG_RIP)};
+}
+
+// In the child of a fork, before anything of the program runs.
+void begin_child(ThreadState& mine) noexcept {
+  process.threads->only(mine);
+  Room::Owned* const owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
+  if (owned == nullptr) stop("too many processes");
+  *process.budget = Share(process.room->budget, owned->account);
+  if (process.outpost->after_fork_in_child() != Errc::ok) stop("the keeper of this program has no room for a child");
+  process.memory.forget_parent();
+  if (process.memory.open(UffdMemory::Delivery::inline_signal) != Errc::ok) stop("a child has no right to userfaultfd");
+  layout.enlist_again();
+  process.evictor_asleep.store(false, std::memory_order_relaxed);
+  arm(mine);
+}
+
+}  // namespace
+
+void arm(ThreadState& state) noexcept {
+  if (state.faulter.bounce == nullptr) state.faulter.bounce = process.own.take(kBounceBytes);
+  if (state.faulter.bounce == nullptr) stop("no memory for another thread");
+  set_this_thread(&state);
+  state.selector = 0;
+  const auto begin = reinterpret_cast<std::uint64_t>(comex_gate_begin);
+  const auto end = reinterpret_cast<std::uint64_t>(comex_gate_end);
+  const std::int64_t result = comex_gate_call(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, begin,
+                                              end - begin, reinterpret_cast<std::uint64_t>(&state.selector), 0);
+  if (result < 0) stop("the kernel refuses to watch the program's system calls (Syscall User Dispatch)");
+}
+
+extern "C" void comex_child_begin(ThreadState* child) {
+  arm(*child);
+  child->selector = 1;
+}
+
+std::int64_t clone_task(greg_t* registers) noexcept {
+  const auto flags = static_cast<std::uint64_t>(registers[REG_RDI]);
+  const auto stack = static_cast<std::uint64_t>(registers[REG_RSI]);
+  if ((flags & CLONE_VM) == 0 || stack == 0) return fork_task(registers);
+  ThreadState* const mine = this_thread();
+  // Its own id is not known yet; any will do.
+  ThreadState* const child = process.threads->enter(static_cast<std::uint32_t>(getpid()));
+  if (child == nullptr) return -EAGAIN;
+  load(child->registers, registers);
+  child->registers.rsp = stack;
+  const std::int64_t result = comex_gate_clone(child);
+  // One that the kernel made us wait for (vfork) has used our thread-local storage, and is over or another program.
+  const bool waited = (flags & CLONE_VFORK) != 0;
+  if (waited) set_this_thread(mine);
+  if (waited || result < 0) process.threads->leave(*child);
+  return result;
+}
+
+// The child is a copy of this process, with this thread alone: whatever was local is local in both, and what was away
+// both can fetch, each in its own time. See "fork" in docs/design-notes.md.
+std::int64_t fork_task(greg_t* registers) noexcept {
+  constexpr std::uint64_t kShared = CLONE_VM | CLONE_VFORK;
+  const auto number = static_cast<std::uint64_t>(registers[REG_RAX]);
+  const bool plain = number != SYS_clone;  // fork, and vfork, which is served as fork
+  const auto flags = plain ? std::uint64_t{SIGCHLD} : static_cast<std::uint64_t>(registers[REG_RDI]) & ~kShared;
+  ThreadState& mine = *this_thread();
+  process.crossing.close();
+  signals.hold();
+  // Staged pages have one owner, and are found by who staged them.
+  const Deadline patience(kForkPatience);
+  Errc ready = process.pager->staging().drain(patience);
+  if (ready == Errc::ok) ready = process.outpost->before_fork(patience);
+  std::int64_t result = -EAGAIN;
+  if (ready == Errc::ok) {
+    result = comex_gate_call(SYS_clone, flags, 0, plain ? 0 : static_cast<std::uint64_t>(registers[REG_RDX]),
+                             plain ? 0 : static_cast<std::uint64_t>(registers[REG_R10]),
+                             plain ? 0 : static_cast<std::uint64_t>(registers[REG_R8]), 0);
+    if (result == 0) {
+      begin_child(mine);
+      if (!plain && registers[REG_RSI] != 0) registers[REG_RSP] = registers[REG_RSI];
+    } else {
+      process.outpost->after_fork_in_parent();
+    }
+  }
+  signals.let_go();
+  process.crossing.open();
+  if (result == 0 && !start_evictor()) stop("cannot start a thread in a child");
+  return result;
+}
+
+std::int64_t clone3_task(greg_t*) noexcept {
+  return -ENOSYS;  // libc knows what to do then: clone
+}
+
+void exit_thread(std::uint64_t status) noexcept {
+  process.threads->leave(*this_thread());
+  comex_gate_call(SYS_exit, status, 0, 0, 0, 0, 0);
+  __builtin_unreachable();
+}
+
+}  // namespace comex::runtime

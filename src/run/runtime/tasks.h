@@ -1,0 +1,21 @@
+// System calls that make or end a thread or a process.
+//
+// Thread safety: any thread. Fault path: each returns what the kernel would, -errno included.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstdint>
+
+namespace comex::runtime {
+
+// Opens or closes the gate for this thread.
+void arm(struct ThreadState& state) noexcept;
+
+// `registers` as they were at the call.
+std::int64_t clone_task(greg_t* registers) noexcept;
+std::int64_t clone3_task(greg_t* registers) noexcept;
+std::int64_t fork_task(greg_t* registers) noexcept;
+[[noreturn]] void exit_thread(std::uint64_t status) noexcept;
+
+}  // namespace comex::runtime

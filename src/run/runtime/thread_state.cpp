@@ -1,0 +1,73 @@
+#include "run/runtime/thread_state.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <new>
+
+namespace comex::runtime {
+
+static_assert(offsetof(ThreadState, registers) == 0);
+
+Threads::Threads(std::byte* memory) noexcept : states_(reinterpret_cast<ThreadState*>(memory)) {}
+
+ThreadState* Threads::enter(std::uint32_t owner) noexcept {
+  for (std::uint32_t i = 0; i < kMost; ++i) {
+    ThreadState& state = states_[i];
+    std::uint32_t nobody = 0;
+    if (!state.owner.compare_exchange_strong(nobody, owner, std::memory_order_acq_rel)) continue;
+    std::uint32_t seen = used_.load(std::memory_order_relaxed);
+    while (seen <= i && !used_.compare_exchange_weak(seen, i + 1, std::memory_order_seq_cst)) {
+    }
+    state.pins_used = 0;
+    state.inside = 0;
+    state.faulter.history = {};
+    return &state;
+  }
+  return nullptr;
+}
+
+void Threads::leave(ThreadState& state) noexcept {
+  for (auto& pin : state.pins) pin.count.store(0, std::memory_order_relaxed);
+  state.owner.store(0, std::memory_order_release);
+}
+
+void Threads::only(ThreadState& state) noexcept {
+  const std::uint32_t used = used_.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    if (&states_[i] != &state && states_[i].owner.load(std::memory_order_relaxed) != 0) leave(states_[i]);
+  }
+  everything_.store(0, std::memory_order_seq_cst);
+}
+
+std::uint64_t Threads::pinned(BlockNo block) const noexcept {
+  if (everything_.load(std::memory_order_seq_cst) > 0) return ~std::uint64_t{0};
+  const std::uint64_t first = block.first().value;
+  std::uint64_t mask = 0;
+  const std::uint32_t used = used_.load(std::memory_order_seq_cst);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    for (const PinnedRange& pin : states_[i].pins) {
+      const std::uint64_t count = pin.count.load(std::memory_order_seq_cst);
+      if (count == 0) continue;
+      const std::uint64_t begin = pin.first.load(std::memory_order_relaxed);
+      const std::uint64_t from = std::max(begin, first);
+      const std::uint64_t to = std::min(begin + count, first + kBlockPages);
+      if (from < to) mask |= slots_below(static_cast<std::uint32_t>(to - from)) << (from - first);
+    }
+  }
+  return mask;
+}
+
+void PinFrame::add(PageRun pages) noexcept {
+  if (pages.count == 0 || everything_) return;
+  if (state_.pins_used == ThreadState::kPins) {
+    threads_.hold_everything();
+    everything_ = true;
+    return;
+  }
+  PinnedRange& pin = state_.pins[state_.pins_used++];
+  pin.first.store(pages.first.value, std::memory_order_relaxed);
+  // seq_cst, against eviction, which marks a page busy and then looks here: see PageTable::try_lock.
+  pin.count.store(pages.count, std::memory_order_seq_cst);
+}
+
+}  // namespace comex::runtime

@@ -1,0 +1,87 @@
+// What the runtime knows of each thread of the program: its selector, the pages pinned for the call it is in, what it
+// needs to resolve its faults.
+//
+// States lie in one array that is made at the start; a thread takes one when it is born and leaves it when it ends.
+// Thread safety: a state is its thread's own, but for the pins, which eviction reads. Fault path: everything.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "pager/pager.h"
+
+namespace comex::runtime {
+
+// Registers of a thread at a system call, in the order gate_entry.cpp knows.
+struct Registers {
+  std::uint64_t r8, r9, r10, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rsp, rip;
+};
+
+struct PinnedRange {
+  std::atomic<std::uint64_t> first{0};  // page
+  std::atomic<std::uint64_t> count{0};  // 0: none
+};
+
+struct ThreadState {
+  static constexpr std::size_t kPins = 24;
+
+  Registers registers{};  // first: gate_entry.cpp counts on it
+  // 0: system calls go through; 1: they come to the gate. Read by the kernel.
+  volatile std::uint8_t selector = 0;
+  std::atomic<std::uint32_t> owner{0};  // thread id; 0: free
+  Faulter faulter;
+  std::array<PinnedRange, kPins> pins;
+  std::uint32_t pins_used = 0;
+  std::uint32_t inside = 0;  // see run/runtime/crossing.h
+};
+
+class Threads final : public Pins {
+ public:
+  static constexpr std::uint32_t kMost = 4096;
+
+  // `memory` for kMost states, zeroed.
+  explicit Threads(std::byte* memory) noexcept;
+  static constexpr std::size_t bytes() { return kMost * sizeof(ThreadState); }
+
+  // nullptr if there are too many.
+  ThreadState* enter(std::uint32_t owner) noexcept;
+  void leave(ThreadState& state) noexcept;
+  // After a fork, in the child: there is this thread and no other.
+  void only(ThreadState& state) noexcept;
+
+  [[nodiscard]] std::uint64_t pinned(BlockNo block) const noexcept override;
+  // While anybody holds this, every page counts as pinned.
+  void hold_everything() noexcept { everything_.fetch_add(1, std::memory_order_seq_cst); }
+  void let_go() noexcept { everything_.fetch_sub(1, std::memory_order_seq_cst); }
+
+ private:
+  ThreadState* const states_;
+  std::atomic<std::uint32_t> used_{0};  // none beyond this index was ever entered
+  std::atomic<std::uint32_t> everything_{0};
+};
+
+// Pins for the length of a call; later ones are inside earlier ones.
+class PinFrame {
+ public:
+  PinFrame(Threads& threads, ThreadState& state) noexcept
+      : threads_(threads), state_(state), before_(state.pins_used) {}
+  ~PinFrame() {
+    while (state_.pins_used > before_) state_.pins[--state_.pins_used].count.store(0, std::memory_order_release);
+    if (everything_) threads_.let_go();
+  }
+  PinFrame(const PinFrame&) = delete;
+  PinFrame& operator=(const PinFrame&) = delete;
+
+  // From now on eviction leaves these pages alone; what it has begun it finishes: look at the entries afterwards.
+  void add(PageRun pages) noexcept;
+
+ private:
+  Threads& threads_;
+  ThreadState& state_;
+  const std::uint32_t before_;
+  bool everything_ = false;
+};
+
+}  // namespace comex::runtime

@@ -1,0 +1,135 @@
+#include "run/uffd_memory.h"
+
+#include <gtest/gtest.h>
+#include <setjmp.h>
+#include <signal.h>
+
+#include <cstring>
+#include <vector>
+
+namespace comex {
+namespace {
+
+// Faults are caught by a handler that jumps back: a test asks whether a touch is one.
+sigjmp_buf back;
+void on_fault(int) {
+  siglongjmp(back, 1);
+}
+
+class UffdMemoryTest : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kPages = 64;
+
+  void SetUp() override {
+    ASSERT_EQ(own_.reserve(), Errc::ok);
+    const Errc opened = memory_.open(UffdMemory::Delivery::inline_signal);
+    if (opened == Errc::denied) GTEST_SKIP() << "no right to userfaultfd";
+    ASSERT_EQ(opened, Errc::ok);
+    void* const area = mmap(nullptr, kPages * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(area, MAP_FAILED);
+    first_ = PageNo::of(area);
+    ASSERT_EQ(memory_.enlist(PageRun{first_, kPages}), Errc::ok);
+    struct sigaction action {};
+    action.sa_handler = &on_fault;
+    action.sa_flags = SA_NODEFER;
+    sigaction(SIGBUS, &action, &before_);
+  }
+  void TearDown() override {
+    if (first_.value == 0) return;
+    sigaction(SIGBUS, &before_, nullptr);
+    munmap(first_.address(), kPages * kPageSize);
+  }
+
+  bool can_read(std::uint64_t page) {
+    if (sigsetjmp(back, 1) != 0) return false;
+    (void)*reinterpret_cast<const volatile char*>((first_ + page).address());
+    return true;
+  }
+  bool can_write(std::uint64_t page) {
+    if (sigsetjmp(back, 1) != 0) return false;
+    auto* const at = reinterpret_cast<volatile char*>((first_ + page).address());
+    at[1] = 'w';
+    return true;
+  }
+  char first_byte(std::uint64_t page) { return *reinterpret_cast<const char*>((first_ + page).address()); }
+  static std::vector<std::byte> pages_of(char value, std::size_t count) {
+    return std::vector<std::byte>(count * kPageSize, std::byte(value));
+  }
+  PageRun run(std::uint64_t first, std::uint64_t count) { return PageRun{first_ + first, count}; }
+
+  OwnMemory own_;
+  UffdMemory memory_{own_};
+  PageNo first_;
+  struct sigaction before_ {};
+};
+
+TEST_F(UffdMemoryTest, place_bringsBytes) {
+  EXPECT_FALSE(can_read(0));
+  ASSERT_EQ(memory_.place(run(0, 3), pages_of('a', 3).data(), false), Errc::ok);
+  EXPECT_TRUE(can_read(2));
+  EXPECT_EQ(first_byte(2), 'a');
+  EXPECT_TRUE(can_write(2));
+  EXPECT_FALSE(can_read(3));
+}
+
+TEST_F(UffdMemoryTest, place_guardedFaultsOnWritesOnly) {
+  ASSERT_EQ(memory_.place(run(0, 2), pages_of('a', 2).data(), true), Errc::ok);
+  EXPECT_TRUE(can_read(1));
+  EXPECT_FALSE(can_write(1));
+  ASSERT_EQ(memory_.unguard(run(1, 1)), Errc::ok);
+  EXPECT_TRUE(can_write(1));
+  EXPECT_FALSE(can_write(0));
+}
+
+TEST_F(UffdMemoryTest, place_whereOneIs) {
+  ASSERT_EQ(memory_.place(run(1, 1), pages_of('a', 1).data(), false), Errc::ok);
+  EXPECT_EQ(memory_.place(run(0, 3), pages_of('b', 3).data(), false), Errc::busy);
+  EXPECT_EQ(first_byte(1), 'a');
+  EXPECT_FALSE(can_read(0)) << "all or nothing";
+}
+
+TEST_F(UffdMemoryTest, place_whereNoMemoryIs) {
+  munmap((first_ + 10).address(), kPageSize);
+  EXPECT_EQ(memory_.place(run(10, 1), pages_of('a', 1).data(), false), Errc::invalid);
+}
+
+TEST_F(UffdMemoryTest, zeros) {
+  ASSERT_EQ(memory_.place_zeros(run(0, kPages)), Errc::ok);
+  EXPECT_EQ(first_byte(kPages - 1), 0);
+  EXPECT_TRUE(can_write(kPages - 1));
+}
+
+TEST_F(UffdMemoryTest, guard_withHoles) {
+  ASSERT_EQ(memory_.place_zeros(run(0, 2)), Errc::ok);
+  ASSERT_EQ(memory_.place_zeros(run(5, 1)), Errc::ok);
+  ASSERT_EQ(memory_.guard(run(0, 8)), Errc::ok);
+  EXPECT_FALSE(can_write(1));
+  EXPECT_FALSE(can_write(5));
+  EXPECT_FALSE(can_read(3)) << "a hole stays one";
+  ASSERT_EQ(memory_.place(run(3, 1), pages_of('a', 1).data(), false), Errc::ok);
+  EXPECT_TRUE(can_write(3)) << "and was not guarded";
+}
+
+TEST_F(UffdMemoryTest, discard_manyRuns) {
+  ASSERT_EQ(memory_.place_zeros(run(0, kPages)), Errc::ok);
+  std::vector<PageRun> runs;
+  for (std::uint64_t page = 0; page < kPages; page += 2) runs.push_back(run(page, 1));
+  ASSERT_EQ(memory_.discard(runs), Errc::ok);
+  for (std::uint64_t page = 0; page < kPages; ++page) EXPECT_EQ(can_read(page), page % 2 == 1) << page;
+}
+
+TEST_F(UffdMemoryTest, discard_guardedComesBackUnguarded) {
+  ASSERT_EQ(memory_.place(run(0, 1), pages_of('a', 1).data(), true), Errc::ok);
+  const PageRun one = run(0, 1);
+  ASSERT_EQ(memory_.discard(std::span(&one, 1)), Errc::ok);
+  ASSERT_EQ(memory_.place(one, pages_of('b', 1).data(), false), Errc::ok);
+  EXPECT_TRUE(can_write(0));
+}
+
+TEST_F(UffdMemoryTest, dismiss_isTheKernelsAgain) {
+  ASSERT_EQ(memory_.dismiss(run(0, kPages)), Errc::ok);
+  EXPECT_TRUE(can_write(7));
+}
+
+}  // namespace
+}  // namespace comex
