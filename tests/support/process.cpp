@@ -201,8 +201,8 @@ Outcome run_comex(std::vector<std::string> arguments, const std::string& home, M
   return outcome;
 }
 
-NodeProcess start_node(std::vector<std::string> arguments, const std::string& home) {
-  const std::vector<std::string> modest{COMEX_BINARY, "serve", "--memory", "16M", "--no-lock", "--no-huge-pages"};
+NodeProcess start_node(std::vector<std::string> arguments, const std::string& home, const std::string& memory) {
+  const std::vector<std::string> modest{COMEX_BINARY, "serve", "--memory", memory, "--no-lock", "--no-huge-pages"};
   arguments.insert(arguments.begin(), modest.begin(), modest.end());
   NodeProcess node{Process(arguments, home), {}, {}, {}};
   const auto line = node.process.read_line();

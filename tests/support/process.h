@@ -74,7 +74,7 @@ struct NodeProcess {
   std::optional<Url> tcp;
   std::optional<Url> shm;
 };
-// Adds --memory 16M, no locking and no huge pages to `arguments`. Fails the test, and throws, if it does not get ready.
-NodeProcess start_node(std::vector<std::string> arguments, const std::string& home);
+// Adds --memory, no locking and no huge pages to `arguments`. Fails the test, and throws, if it does not get ready.
+NodeProcess start_node(std::vector<std::string> arguments, const std::string& home, const std::string& memory = "16M");
 
 }  // namespace comex::test

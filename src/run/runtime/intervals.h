@@ -34,6 +34,7 @@ class Intervals {
   }
 
   void remove(std::uint64_t begin, std::uint64_t end) noexcept {
+    if (begin >= end) return;
     for (std::size_t i = 0; i < count_;) {
       const Interval old = items_[i];
       if (old.end <= begin || old.begin >= end) {

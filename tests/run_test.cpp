@@ -1,0 +1,102 @@
+// `comex run` as a user meets it: programs that check what they wrote, with less local memory than they need.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/node.h"
+#include "support/pages.h"
+#include "support/process.h"
+#include "support/wait.h"
+
+#ifdef COMEX_RUN_LIBRARY
+
+namespace comex::test {
+namespace {
+
+class RunTest : public testing::TestWithParam<Over> {
+ protected:
+  void SetUp() override {
+    node_.emplace(
+        start_node({"--listen", "127.0.0.1:0", "--socket", folder_.path("node.sock")}, folder_.path("."), "512M"));
+    url_ = GetParam() == Over::shm ? node_->shm->text() : node_->tcp->text();
+  }
+  Outcome run(const std::string& local, std::vector<std::string> program) {
+    std::vector<std::string> arguments{"run", "--local", local, "--pool", url_, "--"};
+    arguments.insert(arguments.end(), program.begin(), program.end());
+    return run_comex(arguments, folder_.path("."));
+  }
+  // The same output as natively.
+  void expect_same(const std::string& local, const std::vector<std::string>& program) {
+    const Outcome outcome = run(local, program);
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    Process native(program, folder_.path("."));
+    EXPECT_EQ(outcome.output, native.read_all()) << outcome.errors;
+  }
+  bool all_frames_come_back() {
+    return wait_until([&] {
+      const Outcome status = run_comex({"status", "--pool", url_, "--json"}, folder_.path("."));
+      return status.output.find("\"used_bytes\": 0,") != std::string::npos;
+    });
+  }
+
+  TestFolder folder_;
+  std::optional<NodeProcess> node_;
+  std::string url_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Over, RunTest, testing::Values(Over::shm, Over::tcp), testing::PrintToStringParamName());
+
+TEST_P(RunTest, a_checking_program_four_times_its_budget) {
+  for (const char* threads : {"1", "2"}) {
+    const Outcome outcome = run("16M", {COMEX_PAGING_LOAD, "--set", "64M", "--threads", threads, "--pass", "sequential",
+                                        "--pass", "stride10", "--pass", "random", "--pass", "random-write"});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_NE(outcome.output.find("\"pages_wrong\":0"), std::string::npos) << outcome.output;
+  }
+  EXPECT_TRUE(all_frames_come_back());
+}
+
+TEST_P(RunTest, a_shell_with_pipes_and_children) {
+  expect_same("16M", {"/bin/sh", "-c",
+                      "seq 1 50000 | sort -n -r | head -3; x=$(echo sub); echo $x; (exit 3); echo $?; "
+                      "for i in 1 2 3; do (echo child $i) & wait; done"});
+  EXPECT_TRUE(all_frames_come_back());
+}
+
+TEST_P(RunTest, python_forks_and_every_copy_is_right) {
+  const auto script = folder_.file("fork.py", R"(
+import os
+data = bytearray(48_000_000)
+for i in range(0, len(data), 4096): data[i] = i // 4096 % 251
+def wrong(): return sum(data[i] != i // 4096 % 251 for i in range(0, len(data), 4096))
+def child(depth):
+    bad = wrong()
+    if depth > 0:
+        pid = os.fork()
+        if pid == 0: os._exit(child(depth - 1))
+        bad += os.waitpid(pid, 0)[1]
+    for i in range(0, len(data), 8192): data[i] = depth
+    bad += sum(data[i] != depth for i in range(0, len(data), 8192))
+    return 1 if bad else 0
+pid = os.fork()
+if pid == 0: os._exit(child(2))
+print('child', os.waitpid(pid, 0)[1], 'wrong', wrong())
+)");
+  const Outcome outcome = run("16M", {"/usr/bin/python3", script});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, "child 0 wrong 0\n") << outcome.errors;
+  EXPECT_TRUE(all_frames_come_back());
+}
+
+TEST_P(RunTest, the_exit_code_is_the_programs) {
+  EXPECT_EQ(run("16M", {"/bin/sh", "-c", "exit 42"}).code, 42);
+  EXPECT_EQ(run("16M", {"/does/not/exist"}).code, 127);
+  EXPECT_EQ(run("16M", {"/etc/passwd"}).code, 126);
+  EXPECT_EQ(run("nonsense", {"/bin/true"}).code, 2);
+}
+
+}  // namespace
+}  // namespace comex::test
+
+#endif
