@@ -16,6 +16,7 @@ constexpr Millis kRenewPause{1000};
 }  // namespace
 
 void KeeperServer::look_at_pool() {
+  looked_at_ = Clock::now();
   const auto members = pool_.status();
   for (const MemberStatus& member : members) look_at_node(member);
   std::vector<Node> gone;

@@ -54,7 +54,10 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
   server->watch(server->wake_.get(), kWake, 0);
   server->opener_ = std::make_unique<LaneOpener>(pool.config().link, server->wake_.get());
   server->look_at_pool();
-  pool.watch([raw = server.get()] { raw->wake(); });
+  pool.watch([raw = server.get()] {
+    raw->pool_changed_.store(true, std::memory_order_release);
+    raw->wake();
+  });
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -110,7 +113,9 @@ void KeeperServer::run() {
     const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), pause());
     for (int i = 0; i < count; ++i) on_event(events[static_cast<std::size_t>(i)].data.u64);
     take_in_new();
-    look_at_pool();
+    if (pool_changed_.exchange(false, std::memory_order_acquire) || Clock::now() >= looked_at_ + kIdleLook) {
+      look_at_pool();
+    }
     take_lanes();
     retry_lanes();
     serve_wants();
