@@ -48,6 +48,8 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
                              url.text())};
   }
   if (!pool.config().link.exportable) return Error{Errc::invalid, "the pool's links are not exportable"};
+  if (pool.config().max_ids > kw::kMaxNodes) return Error{Errc::invalid, "the pool may use too many node ids"};
+  config.lanes = std::clamp<unsigned>(config.lanes, 1, kw::kMaxLanes);
   raise_file_limit();
   std::unique_ptr<KeeperServer> server(new KeeperServer(pool, std::move(config)));
   if (!server->epoll_ || !server->wake_) return system_error("cannot watch descriptors");
