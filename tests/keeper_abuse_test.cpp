@@ -25,13 +25,12 @@ class Raw {
     (void)::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
   template <typename Body>
-  void say(kw::Type type, const Body& body, std::vector<comex::Run> runs = {}) const {
-    std::vector<std::byte> bytes(sizeof(kw::Head) + sizeof body + runs.size() * sizeof(comex::Run));
+  void say(kw::Type type, const Body& body, const std::vector<comex::Run>& runs = {}) const {
     const kw::Head head{type};
-    std::memcpy(bytes.data(), &head, sizeof head);
-    std::memcpy(bytes.data() + sizeof head, &body, sizeof body);
-    if (!runs.empty()) {
-      std::memcpy(bytes.data() + sizeof head + sizeof body, runs.data(), runs.size() * sizeof(comex::Run));
+    std::vector<std::byte> bytes;
+    for (const auto part :
+         {std::as_bytes(std::span(&head, 1)), std::as_bytes(std::span(&body, 1)), std::as_bytes(std::span(runs))}) {
+      bytes.insert(bytes.end(), part.begin(), part.end());
     }
     say(bytes);
   }

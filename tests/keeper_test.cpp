@@ -5,8 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <atomic>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "support/kept.h"
 #include "support/pages.h"
@@ -238,6 +240,55 @@ TEST_P(Keeper, a_node_that_restarts_is_lost_and_its_next_session_can_be_used) {
   outpost->tend();
   EXPECT_TRUE(has_seed(*outpost, again, 2));
   EXPECT_FALSE(outpost->keeper_gone());
+}
+
+// As in a program: threads that move pages, one that tends, and now and then the connections break.
+TEST_P(Keeper, threads_of_one_process) {
+  Kept kept(GetParam());
+  const auto outpost = kept.outpost();
+  std::atomic<bool> over{false};
+  std::thread tender([&] {
+    while (!over) {
+      outpost->tend();
+      std::this_thread::sleep_for(Millis(1));
+    }
+  });
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      // A transfer that failed is tried again once the node is back.
+      const auto insist = [&](NodeId node, auto&& move) {
+        for (const Deadline deadline(kPatience); !deadline.passed();) {
+          if (move()) return true;
+          if (outpost->wait_until_decided(node, deadline) != Errc::ok) return false;
+        }
+        return false;
+      };
+      for (std::uint64_t round = 0; round < 150; ++round) {
+        const auto runs = take_exactly(*outpost, 20);
+        const std::uint64_t seed = round * 3 + t;
+        if (runs.empty() || !insist(runs[0].node, [&] { return write_seed(*outpost, runs, seed) == Errc::ok; }) ||
+            !insist(runs[0].node, [&] { return has_seed(*outpost, runs, seed); })) {
+          ++wrong;
+        }
+        for (const comex::Run& run : runs) outpost->give_back(run);
+      }
+    });
+  }
+  if (GetParam() == Over::tcp) {
+    for (int i = 0; i < 4; ++i) {
+      std::this_thread::sleep_for(Millis(30));
+      const auto node = kept.pool().status()[0].node;
+      std::uint64_t link = 0;
+      if (const auto pass = kept.pool().enter(node)) link = pass->number();
+      kept.pool().renew_link(node, link);
+    }
+  }
+  for (auto& thread : threads) thread.join();
+  over = true;
+  tender.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(KeeperTcp, a_session_that_resumes_brings_new_lanes) {

@@ -16,10 +16,12 @@ constexpr Millis kRenewPause{1000};
 }  // namespace
 
 void KeeperServer::look_at_pool() {
+  looked_at_ = Clock::now();
   const auto members = pool_.status();
   for (const MemberStatus& member : members) look_at_node(member);
   std::vector<Node> gone;
-  for (const auto& [id, node] : nodes_) {
+  for (const auto& entry : nodes_) {
+    const Node& node = entry.second;
     const bool there = std::any_of(members.begin(), members.end(), [&](const auto& m) { return m.node == node.id; });
     if (!there) gone.push_back(node);
   }

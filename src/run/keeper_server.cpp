@@ -8,9 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
@@ -48,13 +46,18 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
                              url.text())};
   }
   if (!pool.config().link.exportable) return Error{Errc::invalid, "the pool's links are not exportable"};
+  if (pool.config().max_ids > kw::kMaxNodes) return Error{Errc::invalid, "the pool may use too many node ids"};
+  config.lanes = std::clamp<unsigned>(config.lanes, 1, kw::kMaxLanes);
   raise_file_limit();
   std::unique_ptr<KeeperServer> server(new KeeperServer(pool, std::move(config)));
   if (!server->epoll_ || !server->wake_) return system_error("cannot watch descriptors");
   server->watch(server->wake_.get(), kWake, 0);
   server->opener_ = std::make_unique<LaneOpener>(pool.config().link, server->wake_.get());
   server->look_at_pool();
-  pool.watch([raw = server.get()] { raw->wake(); });
+  pool.watch([raw = server.get()] {
+    raw->pool_changed_.store(true, std::memory_order_release);
+    raw->wake();
+  });
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -110,7 +113,9 @@ void KeeperServer::run() {
     const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), pause());
     for (int i = 0; i < count; ++i) on_event(events[static_cast<std::size_t>(i)].data.u64);
     take_in_new();
-    look_at_pool();
+    if (pool_changed_.exchange(false, std::memory_order_acquire) || Clock::now() >= looked_at_ + kIdleLook) {
+      look_at_pool();
+    }
     take_lanes();
     retry_lanes();
     serve_wants();
@@ -169,19 +174,6 @@ void KeeperServer::take_in_new() {
     watch(listener.get(), kListener, listeners_.size());
     listeners_.push_back(std::move(listener));
   }
-}
-
-void KeeperServer::accept_from(int listener) {
-  Fd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) return;
-  ucred who{};
-  socklen_t size = sizeof who;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return;
-  if (who.uid != ::geteuid() && who.uid != 0) {
-    spdlog::warn("process {} of user {} was refused: the program belongs to user {}", who.pid, who.uid, ::geteuid());
-    return;
-  }
-  (void)add(std::move(socket));
 }
 
 KeeperServer::Process* KeeperServer::add(Fd socket) {
@@ -322,26 +314,6 @@ void KeeperServer::end(Process& process) {
   process.pidfd.reset();
   process.wanted = 0;
   process.look_at = Clock::now();
-}
-
-Expected<Fd> listen_keeper(const std::string& name) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (name.size() < 2 || name.size() >= sizeof address.sun_path) {
-    return Error{Errc::invalid,
-                 fmt::format("'{}' is no name for a socket: 2 to {} characters", name, sizeof address.sun_path - 1)};
-  }
-  std::memcpy(address.sun_path, name.data(), name.size());
-  const bool abstract = name.front() == '@';
-  if (abstract) address.sun_path[0] = '\0';
-  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return system_error("cannot make a socket");
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() + (abstract ? 0 : 1));
-  const mode_t before = ::umask(0177);
-  const int bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size);
-  ::umask(before);
-  if (bound != 0 || ::listen(fd.get(), 128) != 0) return system_error(fmt::format("cannot listen on {}", name));
-  return fd;
 }
 
 }  // namespace comex

@@ -163,7 +163,9 @@ class KeeperServer {
   std::unique_ptr<LaneOpener> opener_;
 
   std::atomic<bool> stopping_{false};
-  mutable std::mutex mutex_;  // guards all below
+  std::atomic<bool> pool_changed_{true};
+  Clock::time_point looked_at_{};  // when look_at_pool() was last called
+  mutable std::mutex mutex_;       // guards all below
   std::vector<Fd> adopted_;
   std::vector<Fd> to_listen_;
   KeeperStatus status_;

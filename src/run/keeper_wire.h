@@ -52,6 +52,7 @@ inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kMaxMessage = 64 * 1024;
 inline constexpr std::size_t kMaxRuns = 4096;        // in one message: 48 KiB
 inline constexpr std::size_t kMaxDescriptors = 16;   // with one message
+inline constexpr std::size_t kMaxLanes = 8;          // to one node, for one process
 inline constexpr std::uint32_t kMaxWant = 1U << 20;  // frames asked for and not yet granted, by one process: 4 GiB
 inline constexpr std::uint16_t kMaxNodes = 4096;     // ids of sessions, over the life of the pool (PoolConfig::max_ids)
 

@@ -16,7 +16,7 @@
 // Fault path: all functions but create, destroy and those about fork. tend() makes system calls that do not wait; it
 // must not be interrupted by a handler on the same thread that calls the outpost: handlers run with signals blocked.
 //
-// Locks: tend_mutex_, then either of frames_mutex_ and returns_mutex_, which are held for a few instructions. tend()
+// Locks, in order: tend_mutex_, frames_mutex_, returns_mutex_; the last two are held for a few instructions. tend()
 // does nothing if another thread is at it.
 //
 // Invariants:

@@ -85,7 +85,7 @@ Errc OutpostNode::map(std::uint32_t slab, int memory) noexcept {
 
 Errc OutpostNode::use_lanes(ReceivedFds& fds) noexcept {
   close(Errc::disconnected);
-  if (shm() || fds.size() == 0 || fds.size() > kMaxLanes) return Errc::invalid;
+  if (shm() || fds.size() == 0 || fds.size() > keeper_wire::kMaxLanes) return Errc::invalid;
   drop_lanes();
   lanes_.emplace(config_.transfer_timeout);
   for (std::size_t i = 0; i < fds.size(); ++i) {

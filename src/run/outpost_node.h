@@ -34,8 +34,6 @@ struct OutpostLinkConfig {
 
 class OutpostNode {
  public:
-  static constexpr std::size_t kMaxLanes = 8;
-
   // `mapped`: for shm, ShmWindow::slabs_of() flags, all false.
   OutpostNode(const keeper_wire::Node& told, const OutpostLinkConfig& config, std::atomic<bool>* mapped);
   ~OutpostNode();
@@ -81,8 +79,8 @@ class OutpostNode {
   Turnstile inside_;
   ShmWindow window_;
   std::optional<LaneSet> lanes_;
-  std::array<std::optional<SocketStream>, kMaxLanes> streams_;
-  std::array<std::optional<TcpLane>, kMaxLanes> lane_;
+  std::array<std::optional<SocketStream>, keeper_wire::kMaxLanes> streams_;
+  std::array<std::optional<TcpLane>, keeper_wire::kMaxLanes> lane_;
 };
 
 }  // namespace comex

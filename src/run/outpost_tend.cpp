@@ -239,7 +239,7 @@ void Outpost::give_back_unless_full(const Run& run) noexcept {
 void Outpost::mind_stock() noexcept {
   const std::uint64_t taken = taken_.load(std::memory_order_relaxed);
   const auto now = Clock::now();
-  if (ran_dry_.exchange(false, std::memory_order_relaxed)) {
+  if (ran_dry_.exchange(false, std::memory_order_relaxed) && !refused_.load(std::memory_order_relaxed)) {
     stock_ = std::min(config_.most_stock, std::max(stock_ * 2, config_.first_stock));
     busy_at_ = now;
   }
