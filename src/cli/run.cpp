@@ -45,7 +45,7 @@ std::string find_program(const std::string& name) {
   std::string path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
   for (std::size_t at = 0; at <= path.size();) {
     const std::size_t end = std::min(path.find(':', at), path.size());
-    const std::string candidate = (end == at ? "." : path.substr(at, end - at)) + "/" + name;
+    std::string candidate = (end == at ? "." : path.substr(at, end - at)) + "/" + name;
     struct stat found {};
     if (stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) && access(candidate.c_str(), X_OK) == 0) {
       return candidate;

@@ -12,32 +12,33 @@ constexpr Entry kUnknown{UINT16_MAX, "unknown", Class::unknown};
 struct Table {
   std::array<Entry, kEntries> entries{};
   bool sound = true;  // no number twice or out of bounds
-
-  constexpr Table() {
-    entries.fill(kUnknown);
-    add(rows::kFiles);
-    add(rows::kTasks);
-    add(rows::kSockets);
-    add(rows::kIpc);
-    add(rows::kTime);
-    add(rows::kSystem);
-    add(rows::kAsynchronous);
-  }
-
- private:
-  template <std::size_t N>
-  constexpr void add(const Entry (&rows)[N]) {
-    for (const Entry& row : rows) {
-      if (row.number >= kEntries || entries[row.number].kind != Class::unknown) {
-        sound = false;
-        continue;
-      }
-      entries[row.number] = row;
-    }
-  }
 };
 
-constexpr Table kTable;
+template <std::size_t N>
+constexpr void add(Table& table, const Entry (&rows)[N]) {
+  for (const Entry& row : rows) {
+    if (row.number >= kEntries || table.entries[row.number].kind != Class::unknown) {
+      table.sound = false;
+      continue;
+    }
+    table.entries[row.number] = row;
+  }
+}
+
+constexpr Table make_table() {
+  Table table;
+  table.entries.fill(kUnknown);
+  add(table, rows::kFiles);
+  add(table, rows::kTasks);
+  add(table, rows::kSockets);
+  add(table, rows::kIpc);
+  add(table, rows::kTime);
+  add(table, rows::kSystem);
+  add(table, rows::kAsynchronous);
+  return table;
+}
+
+constexpr Table kTable = make_table();
 static_assert(kTable.sound);
 
 // Flags of send and receive calls, requests and options that change the class of a call.

@@ -179,8 +179,8 @@ Later::~Later() {
   pthread_join(thread_, nullptr);
 }
 
-void* Later::start(void* self) {
-  auto* later = static_cast<Later*>(self);
+void* Later::start(void* which) {
+  auto* later = static_cast<Later*>(which);
   usleep(20000);  // the caller is in its call by now; nothing is wrong if it is not
   evict();
   later->action_(later->argument_);

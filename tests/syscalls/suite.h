@@ -47,7 +47,8 @@ void evict();
 void* place_bytes(std::size_t bytes, std::size_t alignment);
 template <typename T>
 T* place(std::size_t count = 1) {
-  return new (place_bytes(count * sizeof(T), alignof(T))) T[count]();
+  constexpr std::size_t kBytes = sizeof(T);  // NOLINT(bugprone-sizeof-expression): T may be a pointer
+  return new (place_bytes(count * kBytes, alignof(T))) T[count]();
 }
 char* place_string(const char* text);
 
@@ -70,7 +71,7 @@ class Later {
   Later& operator=(const Later&) = delete;
 
  private:
-  static void* start(void* self);
+  static void* start(void* which);
   Action action_;
   void* argument_;
   unsigned long thread_ = 0;

@@ -1,0 +1,190 @@
+// Processes and threads: starting, waiting for, and looking into them.
+#include <fcntl.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <string>
+
+#include "syscalls/suite.h"
+
+using namespace suite;
+
+namespace {
+
+// argv and environment of a program that says what it was given, all of it in evicted memory.
+struct Command {
+  char* path = place_string("/proc/self/exe");
+  char** arguments = place<char*>(5);
+  char** environment = place<char*>(2);
+  Command() {
+    arguments[0] = place_string("syscall_suite");
+    arguments[1] = place_string("--echo");
+    std::string text(3000, 'x');
+    arguments[2] = place_string(text.c_str());
+    arguments[3] = place_string("last argument");
+    environment[0] = place_string("SUITE=value of the environment");
+  }
+};
+
+// Runs `start` in a child with its output in a pipe, and digests what comes.
+template <typename Start>
+void digest_output(Start&& start) {
+  int ends[2];
+  must(pipe(ends), "pipe");
+  const pid_t child = start(ends[1]);
+  close(ends[1]);
+  std::string text;
+  char some[512];
+  for (ssize_t n; (n = read(ends[0], some, sizeof some)) > 0;) text.append(some, n);
+  close(ends[0]);
+  int* status = place<int>();
+  EVICTED(waitpid(child, status, 0));
+  result("%zu bytes, digest %08x, exit %d", text.size(), digest(text.data(), text.size()), WEXITSTATUS(*status));
+}
+
+pid_t child_that_exits(int code) {
+  const pid_t child = static_cast<pid_t>(must(fork(), "fork"));
+  if (child == 0) _exit(code);
+  return child;
+}
+
+}  // namespace
+
+CASE(execve_evicted) {
+  Command command;
+  digest_output([&](int output) {
+    const pid_t child = static_cast<pid_t>(must(fork(), "fork"));
+    if (child != 0) return child;
+    dup2(output, STDOUT_FILENO);
+    evict();
+    execve(command.path, command.arguments, command.environment);
+    _exit(99);
+  });
+}
+
+CASE(execveat_evicted) {
+  Command command;
+  digest_output([&](int output) {
+    const pid_t child = static_cast<pid_t>(must(fork(), "fork"));
+    if (child != 0) return child;
+    dup2(output, STDOUT_FILENO);
+    evict();
+    syscall(SYS_execveat, AT_FDCWD, command.path, command.arguments, command.environment, 0);
+    _exit(99);
+  });
+}
+
+CASE(posix_spawn_evicted) {
+  Command command;
+  digest_output([&](int output) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    pid_t* child = place<pid_t>();
+    evict();
+    check(posix_spawn(child, command.path, &actions, nullptr, command.arguments, command.environment) == 0, "spawn");
+    posix_spawn_file_actions_destroy(&actions);
+    return *child;
+  });
+}
+
+CASE(vfork_evicted) {
+  Command command;
+  digest_output([&](int output) {
+    evict();
+    const pid_t child = vfork();
+    if (child != 0) return child;
+    dup2(output, STDOUT_FILENO);
+    execve(command.path, command.arguments, command.environment);
+    _exit(99);
+  });
+}
+
+CASE(clone_with_evicted_stack) {
+  constexpr std::size_t kStack = 65536;
+  char* stack = static_cast<char*>(place_bytes(kStack, 16));
+  const auto body = [](void* argument) -> int { return *static_cast<int*>(argument); };
+  int *argument = place<int>(), *parent = place<int>(), *status = place<int>();
+  *argument = 17;
+  const long child = EVICTED(clone(body, stack + kStack, CLONE_VM | CLONE_PARENT_SETTID | SIGCHLD, argument, parent));
+  EVICTED(syscall(SYS_wait4, child, status, 0, place<rusage>()));
+  result("exit %d, the number is %s", WEXITSTATUS(*status), *parent == child ? "right" : "wrong");
+}
+
+CASE(wait_family) {
+  int* status = place<int>();
+  auto* use = place<rusage>();
+  EVICTED(syscall(SYS_wait4, child_that_exits(5), status, 0, use));
+  auto* information = place<siginfo_t>();
+  EVICTED(syscall(SYS_waitid, P_PID, child_that_exits(6), information, WEXITED, use));
+  result("%d and %d", WEXITSTATUS(*status), information->si_status);
+}
+
+CASE(wait_while_blocked) {
+  const pid_t child = static_cast<pid_t>(must(fork(), "fork"));
+  if (child == 0) {
+    evict();
+    usleep(20000);
+    _exit(8);
+  }
+  int* status = place<int>();
+  EVICTED(syscall(SYS_wait4, child, status, 0, nullptr));
+  result("exit %d", WEXITSTATUS(*status));
+}
+
+// Through the calls for other processes' memory, with this one as the other.
+CASE(memory_by_process_number) {
+  char *there = place<char>(9000), *here = place<char>(9000);
+  fill(there, 9000, 41);
+  const auto sum = digest(there, 9000);
+  auto *local = place<iovec>(), *remote = place<iovec>();
+  *local = {here, 9000};
+  *remote = {there, 9000};
+  const long n = EVICTED_OR_SKIP(process_vm_readv(getpid(), local, 1, remote, 1, 0));
+  check(digest(here, 9000) == sum, "other data came");
+  fill(here, 9000, 42);
+  const long written = EVICTED(process_vm_writev(getpid(), local, 1, remote, 1, 0));
+  check(digest(there, 9000) == digest(here, 9000), "other data arrived");
+  result("%ld read, %ld written", n, written);
+}
+
+CASE(ptrace_registers) {
+  const pid_t child = static_cast<pid_t>(must(fork(), "fork"));
+  if (child == 0) {
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == -1) _exit(10);  // somebody else traces the suite
+    raise(SIGSTOP);
+    _exit(9);
+  }
+  int* status = place<int>();
+  EVICTED(waitpid(child, status, 0));
+  if (WIFEXITED(*status)) throw Skipped{"traced already"};
+  auto* registers = place<user_regs_struct>();
+  auto* information = place<siginfo_t>();
+  EVICTED_OR_SKIP(ptrace(PTRACE_GETREGS, child, nullptr, registers));
+  EVICTED(ptrace(PTRACE_GETSIGINFO, child, nullptr, information));
+  ptrace(PTRACE_CONT, child, nullptr, nullptr);
+  EVICTED(waitpid(child, status, 0));
+  check(registers->rip != 0, "no registers");
+  result("stopped by %d, exit %d", information->si_signo, WEXITSTATUS(*status));
+}
+
+CASE(thread_name) {
+  char *before = place<char>(16), *name = place_string("across pages"), *back = place<char>(16);
+  EVICTED(prctl(PR_GET_NAME, before));
+  EVICTED(prctl(PR_SET_NAME, name));
+  EVICTED(prctl(PR_GET_NAME, back));
+  EVICTED(prctl(PR_SET_NAME, before));
+  int* signal = place<int>();
+  EVICTED(prctl(PR_GET_PDEATHSIG, signal));
+  result("%s, %d", back, *signal);
+}
