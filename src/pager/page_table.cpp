@@ -40,11 +40,13 @@ Entry PageTable::load(PageNo page) const noexcept {
   return word == nullptr ? Entry() : Entry(word->load(std::memory_order_seq_cst));
 }
 
-bool PageTable::try_lock(Word& word, PageState state) noexcept {
+bool PageTable::try_lock(Word& word, PageState state, Entry* was) noexcept {
   std::uint64_t seen = word.load(std::memory_order_relaxed);
   while (!Entry(seen).busy() && Entry(seen).is(state)) {
     // seq_cst: eviction locks a page and then looks for pins; a pin is set and then the page is looked at.
-    if (word.compare_exchange_weak(seen, seen | Entry::kBusy, std::memory_order_seq_cst)) return true;
+    if (!word.compare_exchange_weak(seen, seen | Entry::kBusy, std::memory_order_seq_cst)) continue;
+    if (was != nullptr) *was = Entry(seen);
+    return true;
   }
   return false;
 }
@@ -52,10 +54,12 @@ bool PageTable::try_lock(Word& word, PageState state) noexcept {
 Entry PageTable::lock(PageNo page, Word& word) noexcept {
   for (;;) {
     const Entry seen(word.load(std::memory_order_acquire));
+    // What counts is what it is when it is taken: between the look and that, a clean page may have been written.
+    Entry was;
     if (seen.busy()) {
       wait(page, word, seen);
-    } else if (try_lock(word, seen.state())) {
-      return seen;
+    } else if (try_lock(word, seen.state(), &was)) {
+      return was;
     }
   }
 }

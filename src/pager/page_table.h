@@ -36,8 +36,8 @@ class PageTable {
   [[nodiscard]] Word* find(PageNo page) const noexcept;
   [[nodiscard]] Entry load(PageNo page) const noexcept;
 
-  // Takes the entry for this thread if it is in this state and nobody has it.
-  bool try_lock(Word& word, PageState state) noexcept;
+  // Takes the entry for this thread if it is in this state and nobody has it. `was`: what it was at that moment.
+  bool try_lock(Word& word, PageState state, Entry* was = nullptr) noexcept;
   // Takes it whatever it is, waiting for whoever has it. Returns what it was.
   Entry lock(PageNo page, Word& word) noexcept;
   // Sets it to `entry` and lets others at it. REQUIRES: locked by this thread.

@@ -180,6 +180,20 @@ TEST_F(PagerTest, fault_writeMakesACleanPageDirty) {
   EXPECT_EQ(load(4), 44U);
 }
 
+TEST_F(PagerTest, fault_twoWritesToACleanPageGiveItsFrameBackOnce) {
+  begin(64, 64);
+  store(0, 1);
+  for (int round = 0; round < 2000; ++round) {
+    send_all();
+    (void)load(0);  // clean
+    std::thread other([&] { store(0, 2, 8); });
+    store(0, 3, 16);
+    other.join();
+  }
+  send_all();
+  EXPECT_EQ(frames_->used(), 1U);  // and FakeFrames has complained if one came back twice
+}
+
 TEST_F(PagerTest, fault_scanReadsLargePieces) {
   begin(1024, 1024);
   for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);

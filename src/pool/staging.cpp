@@ -254,6 +254,22 @@ Errc Staging::drain(const Deadline& deadline) noexcept {
       deadline);
 }
 
+void Staging::put_away() noexcept {
+  Batch* opened = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (current_ == kNone || batches_[current_].count > 0) return;
+    opened = &batches_[current_];
+    opened->state = BatchState::busy;
+    current_ = kNone;
+  }
+  for (std::size_t t = 0; t < kTargets; ++t) {
+    frames_.put_back(std::exchange(opened->runs[t], Run{}));
+    opened->targets[t].clear();
+  }
+  hand_over(*opened, BatchState::free);
+}
+
 StagingStats Staging::stats() const noexcept {
   const std::lock_guard lock(mutex_);
   StagingStats stats = totals_;

@@ -130,6 +130,9 @@ class Staging {
   Errc wait_for_room(const Deadline& deadline) noexcept;
   // Flushes and waits until everything committed has landed. As wait_for_room().
   Errc drain(const Deadline& deadline) noexcept;
+  // Puts back the frames of a batch that was opened and has no page yet: nothing is held here then. For a fork, after
+  // which two would fill the same frames. REQUIRES: drained, and nobody else is inside.
+  void put_away() noexcept;
 
   [[nodiscard]] StagingStats stats() const noexcept;
   // All slots, page-aligned: for a pager that has to register them.

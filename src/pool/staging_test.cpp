@@ -122,6 +122,23 @@ TEST_F(StagingTest, flush_sendsWhatThereIsAndKeepsTheRest) {
   EXPECT_EQ(writes(), 1);
 }
 
+TEST_F(StagingTest, putAway_afterDrainNothingIsHeld) {
+  open(1);
+  fill();
+  stage();
+  ASSERT_TRUE(put(1, 1));
+  EXPECT_EQ(staging_->drain(patience()), Errc::ok);
+  const auto slot = staging_->reserve(std::array<Tag, 1>{2});  // opens a batch, which has frames
+  ASSERT_TRUE(slot);
+  staging_->commit(*slot, 1);
+  EXPECT_EQ(staging_->drain(patience()), Errc::ok);
+  staging_->put_away();
+  EXPECT_TRUE(eventually([&] { return in_use() == 1; })) << "that of the page which landed";
+  ASSERT_TRUE(put(3, 3));
+  EXPECT_EQ(staging_->drain(patience()), Errc::ok);
+  EXPECT_EQ(remote(3), page_of(3));
+}
+
 TEST_F(StagingTest, reserve_severalSlotsToBeFilledInPlace) {
   open(1);
   fill();

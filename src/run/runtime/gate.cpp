@@ -43,14 +43,16 @@ void set_kernel_mask(std::uint64_t mask) {
 // Pins and makes resident what a call touches.
 class Preparation final : public syscalls::Visitor {
  public:
-  explicit Preparation(ThreadState& state) : pins_(*process.threads, state) {}
+  // `writable`: as if the kernel wrote to all of it.
+  explicit Preparation(ThreadState& state, bool writable = false)
+      : pins_(*process.threads, state), writable_(writable) {}
 
   bool range(const syscalls::Range& range) noexcept override {
     const PageNo first{range.address >> kPageShift};
     const PageNo last{(range.address + range.bytes - 1) >> kPageShift};
     if (range.bytes == 0) return true;
     pins_.add(PageRun{first, last - first + 1});
-    for (PageNo page = first; page <= last; page = page + 1) prepare(page, range.kernel_writes);
+    for (PageNo page = first; page <= last; page = page + 1) prepare(page, range.kernel_writes || writable_);
     return true;
   }
   bool read(std::uintptr_t address, void* to, std::size_t bytes) noexcept override {
@@ -73,11 +75,19 @@ class Preparation final : public syscalls::Visitor {
     }
   }
   PinFrame pins_;
+  const bool writable_;
 };
+
+// The kernel takes hold of a futex's page for writing first, whatever the operation, and a guarded one is refused.
+bool is_futex(const Call& call, const Entry& entry) {
+  constexpr std::uint64_t kFirst = 449;  // futex_waitv, and those that came after it
+  constexpr std::uint64_t kLast = 456;
+  return entry.operations == syscalls::Family::futex || (call.number >= kFirst && call.number <= kLast);
+}
 
 // Lets a call through with everything it touches in place. The program's signals may interrupt it, if it may wait.
 std::int64_t prepared(const Call& call, const Entry& entry, ucontext_t& context) {
-  Preparation preparation(*this_thread());
+  Preparation preparation(*this_thread(), is_futex(call, entry));
   (void)syscalls::enumerate(call, preparation);
   const bool waits = entry.traits & Trait::blocks;
   if (waits) set_kernel_mask(mask_of(context));

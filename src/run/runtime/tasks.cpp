@@ -92,7 +92,10 @@ std::int64_t fork_task(greg_t* registers) noexcept {
   // Staged pages have one owner, and are found by who staged them.
   const Deadline patience(kForkPatience);
   Errc ready = process.pager->staging().drain(patience);
-  if (ready == Errc::ok) ready = process.outpost->before_fork(patience);
+  if (ready == Errc::ok) {
+    process.pager->staging().put_away();
+    ready = process.outpost->before_fork(patience);
+  }
   std::int64_t result = -EAGAIN;
   if (ready == Errc::ok) {
     result = comex_gate_call(SYS_clone, flags, 0, plain ? 0 : static_cast<std::uint64_t>(registers[REG_RDX]),
