@@ -154,11 +154,15 @@ void NodeWorld::granted(Known& client, const wire::Grant& request, const std::ve
         require(other->ended || !other->held[f], "frames that somebody holds are not granted");
       }
       client.held.set(f);
-      if (!stained_[f]) return;
+      const bool asked = client.asked[f];
+      if (!stained_[f]) {
+        stained_.set(f, asked);
+        return;
+      }
       const auto page = bytes_of(arena_, f);
       if (client.medium == Medium::tcp) {
         require(all_are(page, std::byte{}), "granted frames are zero");
-        stained_.reset(f);
+        stained_.set(f, asked);
       } else {
         require(page[0] == std::byte{} || page[0] == client.mark, "granted frames are zero, or the family's own");
       }
@@ -183,10 +187,14 @@ void NodeWorld::ended(Known& client) {
   client.held.reset();
 }
 
-void NodeWorld::may_write(const Known& client, std::span<const Extent> extents) {
+void NodeWorld::may_write(Known& client, std::span<const Extent> extents) {
   for (const auto& extent : extents) {
     for_each_frame(extent, [&](std::uint32_t f) {
-      if (client.held[f]) stained_.set(f);
+      if (client.held[f]) {
+        stained_.set(f);
+      } else {
+        client.asked.set(f);
+      }
     });
   }
 }

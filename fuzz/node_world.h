@@ -42,6 +42,7 @@ struct Known {
   uid_t uid = 0;
   std::byte mark{};  // of its family
   FrameSet held;
+  FrameSet asked;  // frames that it has sent writes to and did not hold: if it gets them, a write that waits may land
   std::bitset<kSlabs> mapped;  // slabs it was given at some time: it may keep them mapped for ever
   std::uint32_t coming = 0;    // how often it has come back
   bool ended = false;
@@ -74,7 +75,7 @@ class NodeWorld {
   void mapped(Known& client, std::uint32_t slab);
   void ended(Known& client);
   // Bytes of a write to these frames are about to come in: where the client holds them, they may change.
-  void may_write(const Known& client, std::span<const Extent> extents);
+  void may_write(Known& client, std::span<const Extent> extents);
   // Pages that the node sends to this client.
   void check_sent(const Known& client, wire::ByteView pages) const;
 
