@@ -24,6 +24,16 @@ bool make_resident(PageNo page, bool write) noexcept {
   }
 }
 
+void settle(PageNo page, bool write) noexcept {
+  for (;;) {
+    const Entry entry = process.pager->table().load(page);
+    if (entry.is(PageState::none)) return;
+    // Busy and resident may be on its way out: eviction that looked for pins before ours was there finishes.
+    if (!entry.busy() && entry.is(PageState::resident) && !(write && entry.clean())) return;
+    if (!make_resident(page, write)) return;
+  }
+}
+
 void on_fault(int signal, siginfo_t* info, void* context) {
   constexpr greg_t kWrite = 2;  // of the processor's error code
   const int error = errno;

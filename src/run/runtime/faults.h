@@ -13,4 +13,7 @@ void on_fault(int signal, siginfo_t* info, void* context);
 // False if it is not one of ours.
 bool make_resident(PageNo page, bool write) noexcept;
 
+// The same until it is so, and nobody is about to take it away: for pages that are pinned, so that it stays so.
+void settle(PageNo page, bool write) noexcept;
+
 }  // namespace comex::runtime

@@ -52,7 +52,7 @@ class Preparation final : public syscalls::Visitor {
     const PageNo last{(range.address + range.bytes - 1) >> kPageShift};
     if (range.bytes == 0) return true;
     pins_.add(PageRun{first, last - first + 1});
-    for (PageNo page = first; page <= last; page = page + 1) prepare(page, range.kernel_writes || writable_);
+    for (PageNo page = first; page <= last; page = page + 1) settle(page, range.kernel_writes || writable_);
     return true;
   }
   bool read(std::uintptr_t address, void* to, std::size_t bytes) noexcept override {
@@ -66,14 +66,6 @@ class Preparation final : public syscalls::Visitor {
   }
 
  private:
-  static void prepare(PageNo page, bool write) noexcept {
-    for (;;) {
-      const comex::Entry entry = process.pager->table().load(page);
-      if (entry.is(PageState::none)) return;
-      if (!entry.busy() && entry.is(PageState::resident) && !(write && entry.clean())) return;
-      if (!make_resident(page, write)) return;
-    }
-  }
   PinFrame pins_;
   const bool writable_;
 };
@@ -115,6 +107,9 @@ std::int64_t layout_call(const Call& call, const Entry& entry, ucontext_t& conte
 
 std::int64_t signal_call(const Call& call, const Entry& entry, ucontext_t& context) {
   const auto& a = call.arguments;
+  const bool ours = call.number == SYS_rt_sigaction || call.number == SYS_rt_sigprocmask ||
+                    call.number == SYS_rt_sigreturn || call.number == SYS_sigaltstack;
+  if (!ours) return prepared(call, entry, context);
   Preparation preparation(*this_thread());
   (void)syscalls::enumerate(call, preparation);
   switch (call.number) {
@@ -129,7 +124,7 @@ std::int64_t signal_call(const Call& call, const Entry& entry, ucontext_t& conte
     case SYS_rt_sigreturn:
       this_thread()->selector = 1;
       comex_gate_sigreturn(static_cast<std::uint64_t>(context.uc_mcontext.gregs[REG_RSP]));
-    case SYS_sigaltstack: {
+    default: {  // sigaltstack
       const std::int64_t result = let_through(call);
       const auto* const stack = reinterpret_cast<const stack_t*>(a[0]);
       if (result == 0 && stack != nullptr && (stack->ss_flags & SS_DISABLE) == 0) {
@@ -138,7 +133,6 @@ std::int64_t signal_call(const Call& call, const Entry& entry, ucontext_t& conte
       }
       return result;
     }
-    default: return prepared(call, entry, context);
   }
 }
 
@@ -146,7 +140,7 @@ std::int64_t task_call(const Call& call, const Entry& entry, ucontext_t& context
   greg_t* const registers = context.uc_mcontext.gregs;
   switch (call.number) {
     case SYS_clone: return clone_task(registers);
-    case SYS_clone3: return clone3_task(registers);
+    case SYS_clone3: return -ENOSYS;  // libc knows what to do then: clone
     case SYS_fork:
     case SYS_vfork: return fork_task(registers);
     case SYS_exit: exit_thread(call.arguments[0]);

@@ -84,7 +84,7 @@ void Layout::hand_back(std::uint64_t begin, std::uint64_t end) noexcept {
     const PageRun pages = pages_of(from, to);
     process.threads->hold_everything();
     for (PageNo page = pages.first; page < pages.end(); page = page + 1) {
-      while (!process.pager->table().load(page).is(PageState::resident)) (void)make_resident(page, true);
+      settle(page, true);
     }
     (void)process.memory.unguard(pages);
     (void)process.memory.dismiss(pages);

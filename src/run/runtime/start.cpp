@@ -32,14 +32,10 @@ void operator delete[](void*, std::size_t) noexcept {}
 namespace comex::runtime {
 namespace {
 
-constexpr std::uint64_t kMostBlocks = 16 << 20;  // with a local page: 4 GiB of such pages at the very least
+constexpr std::uint64_t kMostBlocks = 16 << 20;  // with a local page: 64 GiB, should each have one
 
 std::byte* own(void*, std::size_t bytes) {
   return process.own.take(bytes);
-}
-
-void on_lost(void*, NodeId, std::string_view) {
-  // A page that is needed and was there ends the program when it is asked for; one that is not needed does no harm.
 }
 
 // Takes the variable apart; false if it is not of this version.
@@ -80,7 +76,6 @@ void begin(const char* variable) {
   if (connect_keeper(name, &socket) != Errc::ok) stop("the keeper of this program does not answer");
   OutpostConfig config;
   config.own = &own;
-  config.on_lost = &on_lost;
   if (Outpost::create(hide(std::move(socket)), config, &process.outpost) != Errc::ok) {
     stop("the keeper of this program does not answer");
   }

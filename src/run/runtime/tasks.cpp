@@ -114,10 +114,6 @@ std::int64_t fork_task(greg_t* registers) noexcept {
   return result;
 }
 
-std::int64_t clone3_task(greg_t*) noexcept {
-  return -ENOSYS;  // libc knows what to do then: clone
-}
-
 void exit_thread(std::uint64_t status) noexcept {
   process.threads->leave(*this_thread());
   comex_gate_call(SYS_exit, status, 0, 0, 0, 0, 0);

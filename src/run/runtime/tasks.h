@@ -9,12 +9,11 @@
 
 namespace comex::runtime {
 
-// Opens or closes the gate for this thread.
+// Puts this thread under the gate, which is open until its selector says otherwise.
 void arm(struct ThreadState& state) noexcept;
 
 // `registers` as they were at the call.
 std::int64_t clone_task(greg_t* registers) noexcept;
-std::int64_t clone3_task(greg_t* registers) noexcept;
 std::int64_t fork_task(greg_t* registers) noexcept;
 [[noreturn]] void exit_thread(std::uint64_t status) noexcept;
 
