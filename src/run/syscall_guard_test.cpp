@@ -89,6 +89,8 @@ TEST(TableAgainstTheKernel, structures_are_as_long_as_it_says) {
   const auto timer = static_cast<std::uint64_t>(timerfd_create(CLOCK_MONOTONIC, 0));
   const auto epoll = static_cast<std::uint64_t>(epoll_create1(0));
   const auto null = static_cast<std::uint64_t>(open("/dev/null", O_RDWR));
+  // select reads no further than the process has descriptors, in steps of 64: one above what it is asked for here.
+  const auto high = static_cast<std::uint64_t>(fcntl(static_cast<int>(null), F_DUPFD, 200));
   const std::uint64_t root = address("/"), here = static_cast<std::uint64_t>(AT_FDCWD);
   const std::uint32_t versions[][2] = {{0x19980330, 0}, {0x20080522, 0}};
   std::uint64_t scratch[64] = {};  // zeros, for the arguments that are not under test
@@ -172,7 +174,7 @@ TEST(TableAgainstTheKernel, structures_are_as_long_as_it_says) {
     call.arguments[one.pointer] = memory.end() - bytes;
     EXPECT_FALSE(faults(call)) << one.name << " touches more than " << bytes << " bytes";
   }
-  for (const auto fd : {event, timer, epoll, null}) close(static_cast<int>(fd));
+  for (const auto fd : {event, timer, epoll, null, high}) close(static_cast<int>(fd));
 }
 
 }  // namespace
