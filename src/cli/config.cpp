@@ -151,6 +151,15 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_bool(c.serve.lock, t); }},
     Setting{"serve.huge_pages", "COMEX_HUGE_PAGES", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.serve.huge_pages, t); }},
+
+    Setting{"run.local", "COMEX_LOCAL", Kind::text, R"("512M")",
+            [](Config& c, Text t) { return read_memory(c.run.local, t); }},
+    Setting{"run.hard", "COMEX_HARD", Kind::text, R"("2G")",
+            [](Config& c, Text t) { return read_memory(c.run.hard, t); }},
+    Setting{"run.stats", "COMEX_STATS", Kind::path, R"("/tmp/comex-stats.json")",
+            [](Config& c, Text t) { return read_text(c.run.stats, t); }},
+    Setting{"run.summary", "COMEX_SUMMARY", Kind::boolean, "true",
+            [](Config& c, Text t) { return read_bool(c.run.summary, t); }},
 };
 
 const Setting* find_setting(std::string_view key) {
@@ -237,10 +246,10 @@ Expected<void> read_value(Config& config, const std::string& file, std::string_v
 
 Expected<void> read_table(Config& config, const std::string& file, const toml::table& root) {
   for (const auto& [section, content] : root) {
-    const bool known = section.str() == "pool" || section.str() == "serve";
+    const bool known = section.str() == "pool" || section.str() == "serve" || section.str() == "run";
     if (!known) {
-      return invalid(fmt::format("{}: unknown {} '{}'; there are [pool] and [serve]", place(file, section.source()),
-                                 content.is_table() ? "section" : "key", section.str()));
+      return invalid(fmt::format("{}: unknown {} '{}'; there are [pool], [serve] and [run]",
+                                 place(file, section.source()), content.is_table() ? "section" : "key", section.str()));
     }
     const toml::table* const table = content.as_table();
     if (table == nullptr) {

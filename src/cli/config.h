@@ -44,9 +44,18 @@ struct ServeSettings {
   bool huge_pages = true;
 };
 
+// [run]: how much of a program stays here.
+struct RunSettings {
+  std::optional<std::uint64_t> local = std::uint64_t{512} << 20;  // nothing: "auto", what the host can spare
+  std::optional<std::uint64_t> hard;                              // not set: "auto", see cli/run_plan.h
+  std::string stats;                                              // a file; empty: none
+  bool summary = false;
+};
+
 struct Config {
   PoolSettings pool;
   ServeSettings serve;
+  RunSettings run;
 };
 
 // Where configuration comes from. Tests replace both.

@@ -72,6 +72,11 @@ lease = "2m"
 nid = 65535
 lock = false
 huge_pages = false
+[run]
+local = "64M"
+hard = "auto"
+stats = "/stats.json"
+summary = true
 )")};
   const auto config = load();
   ASSERT_TRUE(config) << config.error().message;
@@ -95,6 +100,10 @@ huge_pages = false
   EXPECT_EQ(config->serve.nid, 65535);
   EXPECT_FALSE(config->serve.lock);
   EXPECT_FALSE(config->serve.huge_pages);
+  EXPECT_EQ(config->run.local, std::uint64_t{64} << 20);
+  EXPECT_FALSE(config->run.hard);
+  EXPECT_EQ(config->run.stats, "/stats.json");
+  EXPECT_TRUE(config->run.summary);
 }
 
 TEST_F(ConfigTest, laterWins_fileThenFileThenVariableThenFlag) {
@@ -134,8 +143,8 @@ TEST_F(ConfigTest, file_errorsNameFileLineAndKey) {
   EXPECT_EQ(error_of("[serve]\n\nmemroy = \"4G\"\n")
                 .rfind("comex.toml:3: unknown key 'serve.memroy'; [serve] has memory, ", 0),
             0U);
-  EXPECT_EQ(error_of("[server]\n"), "comex.toml:1: unknown section 'server'; there are [pool] and [serve]");
-  EXPECT_EQ(error_of("memory = \"4G\"\n"), "comex.toml:1: unknown key 'memory'; there are [pool] and [serve]");
+  EXPECT_EQ(error_of("[server]\n"), "comex.toml:1: unknown section 'server'; there are [pool], [serve] and [run]");
+  EXPECT_EQ(error_of("memory = \"4G\"\n"), "comex.toml:1: unknown key 'memory'; there are [pool], [serve] and [run]");
   EXPECT_EQ(error_of("pool = 4\n"), "comex.toml:1: 'pool' must be a section: write [pool] on a line of its own");
   EXPECT_EQ(error_of("[serve]\nmemory = 4\n"), "comex.toml:2: serve.memory must be a string, as in memory = \"4G\"");
   EXPECT_EQ(error_of("[serve]\nnid = \"4\"\n"), "comex.toml:2: serve.nid must be a number, as in nid = 17");

@@ -13,6 +13,7 @@
 #include "cli/report.h"
 #include "cli/serve.h"
 #ifdef COMEX_WITH_RUN
+#include "cli/doctor.h"
 #include "cli/run.h"
 #endif
 #include "cli/status.h"
@@ -33,6 +34,11 @@ constexpr const char* kWelcome =
   comex serve --secret-file FILE        ... and to other machines that know the secret
   comex status --pool tcp://HOST:7171   see the pool
 )"
+#ifdef COMEX_WITH_RUN
+    R"(  comex run --local 512M -- PROGRAM     run a program with more memory than it may keep here
+  comex doctor                          is this machine ready for that, and what to do
+)"
+#endif
 #ifdef COMEX_WITH_BENCH
     R"(  comex bench pool                      measure it beside memcpy, TCP, redis and nbdkit
 )"
@@ -86,6 +92,7 @@ int run(int argc, char** argv) {
   comex::add_status(app, exit_code);
 #ifdef COMEX_WITH_RUN
   comex::add_run(app, exit_code);
+  comex::add_doctor(app, exit_code);
 #endif
 #ifdef COMEX_WITH_BENCH
   CLI::App& bench = *app.add_subcommand("bench", "Measure the pool, with its peers side by side");

@@ -5,66 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "cli/ask_nodes.h"
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/report.h"
-#include "fabric/connect.h"
 
 namespace comex {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct NodeReport {
-  Url url;
-  std::optional<wire::StatusReply> status;  // not set: unreachable
-  std::string error;
-  std::uint64_t boot_id = 0;
-  Nanos round_trip = Nanos::max();
-};
-
-// The least of a few calls is the round trip; the rest of them shows the scheduler, not the network.
-constexpr int kRoundTrips = 5;
-
-void ask(NodeReport& report, const LinkOptions& options) {
-  auto link = connect(report.url, options);
-  if (!link) {
-    report.error = link.error().message;
-    return;
-  }
-  report.boot_id = (*link)->session().boot_id;
-  for (int i = 0; i < kRoundTrips; ++i) {
-    const auto start = Clock::now();
-    auto status = (*link)->status();
-    const Nanos took = Clock::now() - start;
-    if (!status) {
-      report.status.reset();
-      report.error = status.error().message;
-      return;
-    }
-    report.round_trip = std::min(report.round_trip, took);
-    report.status = *std::move(status);
-  }
-}
-
-std::vector<NodeReport> ask_all(const std::vector<Url>& urls, const LinkOptions& options) {
-  std::vector<NodeReport> reports(urls.size());
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < urls.size(); ++i) {
-    reports[i].url = urls[i];
-    threads.emplace_back([&report = reports[i], &options] { ask(report, options); });
-  }
-  threads.clear();  // joins
-  return reports;
-}
 
 std::uint64_t bytes_of(std::uint64_t frames) {
   return frames << kPageShift;
@@ -182,7 +137,7 @@ int status(const PoolSettings& pool, bool json) {
   auto options = link_options(pool, "comex status");
   if (!options) return fail(options.error().message, kExitBadUsage);
   options->observe = true;
-  const auto reports = ask_all(pool.nodes, *options);
+  const auto reports = ask_nodes(pool.nodes, *options);
   json ? print_json(reports) : print_table(reports);
   warn_of_equal_nids(reports);
   const bool all_up = std::all_of(reports.begin(), reports.end(), [](const auto& r) { return r.status.has_value(); });

@@ -48,6 +48,10 @@ bool is_loopback(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
+bool is_abstract(const std::string& path) {
+  return path.starts_with('@');
+}
+
 Expected<sockaddr_un> unix_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -56,6 +60,7 @@ Expected<sockaddr_un> unix_address(const std::string& path) {
                                             sizeof address.sun_path - 1)};
   }
   std::memcpy(address.sun_path, path.data(), path.size());
+  if (is_abstract(path)) address.sun_path[0] = '\0';
   return address;
 }
 
@@ -153,7 +158,7 @@ Expected<TcpListener> listen_tcp(const std::string& text) {
 
 void UnixListener::remove() const noexcept {
   struct stat there {};
-  if (::lstat(path.c_str(), &there) == 0 && there.st_ino == inode) ::unlink(path.c_str());
+  if (inode != 0 && ::lstat(path.c_str(), &there) == 0 && there.st_ino == inode) ::unlink(path.c_str());
 }
 
 Expected<UnixListener> listen_unix(const std::string& path, mode_t mode) {
@@ -163,7 +168,8 @@ Expected<UnixListener> listen_unix(const std::string& path, mode_t mode) {
     return Error{Errc::busy, fmt::format("another node is serving on {}; stop it or choose another --socket", path)};
   }
   struct stat there {};
-  if (::lstat(path.c_str(), &there) == 0) {
+  const bool file = !is_abstract(path);
+  if (file && ::lstat(path.c_str(), &there) == 0) {
     if (!S_ISSOCK(there.st_mode)) {
       return Error{Errc::invalid, fmt::format("{} exists and is not a socket; choose another --socket", path)};
     }
@@ -176,7 +182,7 @@ Expected<UnixListener> listen_unix(const std::string& path, mode_t mode) {
   const int bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address);
   ::umask(before);
   if (bound != 0 || ::listen(fd.get(), kBacklog) != 0) return system_error(fmt::format("cannot listen on {}", path));
-  if (::lstat(path.c_str(), &there) != 0) return system_error(fmt::format("cannot listen on {}", path));
+  if (file && ::lstat(path.c_str(), &there) != 0) return system_error(fmt::format("cannot listen on {}", path));
   return UnixListener{std::move(fd), path, there.st_ino};
 }
 

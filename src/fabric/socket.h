@@ -13,6 +13,7 @@
 namespace comex {
 
 Expected<Fd> connect_tcp(const std::string& host, std::uint16_t port, const Deadline& deadline);
+// "@name" is a socket that is not in the file system and goes with the last descriptor of it.
 Expected<Fd> connect_unix(const std::string& path);
 
 struct TcpListener {
@@ -25,11 +26,12 @@ Expected<TcpListener> listen_tcp(const std::string& text);
 struct UnixListener {
   Fd socket;
   std::string path;
-  ino_t inode = 0;
+  ino_t inode = 0;  // 0: it is not in the file system
   // Removes the socket from the file system, unless another has taken its place there.
   void remove() const noexcept;
 };
-// Replaces the socket of a process that died; refuses if one is serving there.
+// Replaces the socket of a process that died; refuses if one is serving there. "@name" has no mode: the caller looks
+// who comes.
 Expected<UnixListener> listen_unix(const std::string& path, mode_t mode);
 
 // Splits "host:port" ("[::1]:7171" for IPv6). The error shows a right one.

@@ -37,6 +37,19 @@ TEST_F(SocketTest, unix_socket_replaces_a_dead_one_but_not_a_living_one_or_a_fil
   EXPECT_TRUE(std::filesystem::is_regular_file(path()));
 }
 
+TEST_F(SocketTest, unix_socket_without_a_file_leaves_nothing_behind) {
+  const std::string name = "@" + path();
+  {
+    const auto first = listen_unix(name, 0600);
+    ASSERT_TRUE(first);
+    EXPECT_FALSE(listen_unix(name, 0600));
+    EXPECT_TRUE(connect_unix(name));
+    first->remove();
+  }
+  EXPECT_FALSE(connect_unix(name));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
 TEST_F(SocketTest, unix_socket_has_its_permissions) {
   const auto listener = listen_unix(path(), 0660);
   ASSERT_TRUE(listener);

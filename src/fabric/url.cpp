@@ -28,7 +28,8 @@ Expected<Url> parse_url(std::string_view text) {
   const std::string_view rest = text.substr(mark + 3);
   Url url;
   if (scheme == "unix") {
-    if (rest.empty() || rest.front() != '/') return not_a_url(text, "the path must be absolute");
+    if (rest.empty() || (rest.front() != '/' && rest.front() != '@'))
+      return not_a_url(text, "the path must be absolute");
     url.scheme = Url::Scheme::unix_socket;
     url.path = rest;
     return url;

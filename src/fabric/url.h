@@ -1,5 +1,7 @@
 // Pool URLs: where a memory node is, and over which medium.
 //   tcp://host:port   tls://host:port   unix:///path (shared memory)   rdma://host:port (not in this version)
+//
+// unix://@name is a socket that is not in the file system.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ TEST(Url, parse_kinds) {
 }
 
 TEST(Url, text_parses_back) {
-  for (const char* text : {"tcp://a:1", "tls://[fe80::1]:7171", "unix:///x"}) {
+  for (const char* text : {"tcp://a:1", "tls://[fe80::1]:7171", "unix:///x", "unix://@x"}) {
     const auto url = parse_url(text);
     ASSERT_TRUE(url) << text;
     EXPECT_EQ(url->text(), text);

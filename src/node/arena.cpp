@@ -96,10 +96,10 @@ int allocate_file(int fd, int mode, std::size_t bytes) {
   return result;
 }
 
-Expected<Fd> allocate_memfd(std::size_t bytes, bool huge) {
+Expected<Fd> allocate_memfd(std::size_t bytes, bool huge, bool ahead) {
   Fd fd(create_memfd(MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0U)));
   if (!fd) return system_error("cannot create a file in memory");
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 || allocate_file(fd.get(), 0, bytes) != 0) {
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 || (ahead && allocate_file(fd.get(), 0, bytes) != 0)) {
     if (errno == ENOMEM || errno == ENOSPC) return out_of_memory();
     return system_error("cannot allocate the memory to lend");
   }
@@ -138,7 +138,7 @@ Expected<std::unique_ptr<Arena>> Arena::create(const Config& config) {
     if (auto lockable = check_lockable((normal + 1) * slab_bytes); !lockable) return std::move(lockable).error();
   }
 
-  std::unique_ptr<Arena> arena(new Arena(order, config.lock, config.huge_pages));
+  std::unique_ptr<Arena> arena(new Arena(order, config));
   if (auto reserved = arena->reserve(static_cast<std::uint32_t>(slabs)); !reserved) return std::move(reserved).error();
   for (std::uint32_t index = 0; index < slabs; ++index) {
     auto slab = arena->make_slab(kSpareHugeSlabs);
@@ -151,8 +151,8 @@ Expected<std::unique_ptr<Arena>> Arena::create(const Config& config) {
   return arena;
 }
 
-Arena::Arena(unsigned slab_order, bool lock, bool huge_pages)
-    : slab_order_(slab_order), lock_(lock), huge_pages_(huge_pages) {}
+Arena::Arena(unsigned slab_order, const Config& config)
+    : slab_order_(slab_order), lock_(config.lock), ahead_(config.ahead), huge_pages_(config.huge_pages) {}
 
 Arena::~Arena() {
   if (reservation_ != nullptr) ::munmap(reservation_, reserved_bytes_);
@@ -175,9 +175,9 @@ Expected<void> Arena::reserve(std::uint32_t slabs) {
 Expected<Arena::Slab> Arena::make_slab(std::uint32_t spare_slabs) const {
   if (huge_pages_ && free_huge_pages() >= (spare_slabs + std::uint64_t{1}) * (slab_bytes() / kHugePage)) {
     // May still fail, if somebody else is faster; then normal pages will do.
-    if (auto memfd = allocate_memfd(slab_bytes(), true)) return Slab{*std::move(memfd), true, false};
+    if (auto memfd = allocate_memfd(slab_bytes(), true, true)) return Slab{*std::move(memfd), true, false};
   }
-  auto memfd = allocate_memfd(slab_bytes(), false);
+  auto memfd = allocate_memfd(slab_bytes(), false, ahead_);
   if (!memfd) return std::move(memfd).error();
   return Slab{*std::move(memfd), false, false};
 }
@@ -186,7 +186,8 @@ Expected<void> Arena::place(std::uint32_t index, const Slab& slab) {
   // MAP_LOCKED reports a limit reached before it touches what is mapped there, unlike an mlock afterwards. That it does
   // not report a failure to fill the page tables is no loss: the memory itself is there since fallocate.
   // Huge pages cannot be swapped, and are filled in the same way.
-  const int keep = lock_ && !slab.huge ? MAP_LOCKED : MAP_POPULATE;
+  const int now = ahead_ ? MAP_POPULATE : 0;
+  const int keep = lock_ && !slab.huge ? MAP_LOCKED : now;
   std::byte* address = slab_address(index);
   void* mapped =
       ::mmap(address, slab_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | keep, slab.memfd.get(), 0);
@@ -200,6 +201,8 @@ Expected<void> Arena::place(std::uint32_t index, const Slab& slab) {
 }
 
 int Arena::slab_fd(std::uint32_t slab) {
+  // Should there be no memory now, whoever touches a page of it has to find some.
+  if (!ahead_ && !slabs_[slab].exported) (void)allocate_file(slabs_[slab].memfd.get(), 0, slab_bytes());
   slabs_[slab].exported = true;
   return slabs_[slab].memfd.get();
 }

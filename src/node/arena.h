@@ -54,6 +54,7 @@ class Arena {
   struct Config {
     std::uint64_t bytes = 0;  // rounded down to whole slabs
     bool lock = true;         // mlock: never swapped out
+    bool ahead = true;        // allocated now; else when a slab is handed to a client, or touched
     bool huge_pages = true;   // 2 MiB pages for as many slabs as the host has free ones for
     std::function<void(std::uint64_t bytes)> progress = nullptr;  // so many more are ready
   };
@@ -96,7 +97,7 @@ class Arena {
     bool exported = false;
   };
 
-  Arena(unsigned slab_order, bool lock, bool huge_pages);
+  explicit Arena(unsigned slab_order, const Config& config);
   Expected<void> reserve(std::uint32_t slabs);
   // A new memfd, allocated and sealed; of huge pages if `spare_slabs` slabs' worth of them stay free besides.
   [[nodiscard]] Expected<Slab> make_slab(std::uint32_t spare_slabs) const;
@@ -107,6 +108,7 @@ class Arena {
 
   const unsigned slab_order_;
   const bool lock_;
+  const bool ahead_;
   const bool huge_pages_;
   std::byte* reservation_ = nullptr;
   std::size_t reserved_bytes_ = 0;

@@ -117,8 +117,11 @@ Expected<void> Server::Impl::start() {
   if (auto fits = check_fits(config_.memory, *host); !fits) return fits;
   // Listeners first: a wrong address should be heard of before gigabytes are locked.
   if (auto opened = open_listeners(); !opened) return opened;
-  auto arena = Arena::create(
-      {.bytes = config_.memory, .lock = config_.lock, .huge_pages = config_.huge_pages, .progress = config_.progress});
+  auto arena = Arena::create({.bytes = config_.memory,
+                              .lock = config_.lock,
+                              .ahead = config_.ahead,
+                              .huge_pages = config_.huge_pages,
+                              .progress = config_.progress});
   if (!arena) return std::move(arena).error();
   arena_ = *std::move(arena);
   ledger_ = std::make_unique<Ledger>(*arena_, LedgerConfig{.lease = config_.lease, .max_clients = config_.max_clients});
@@ -207,6 +210,8 @@ void Server::Impl::accept_all(Loop& control, int listener, bool local) {
       ucred peer{};
       socklen_t size = sizeof peer;
       if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) continue;
+      // A socket that is not in the file system has no permissions: it is for this user, and root.
+      if (unix_.inode == 0 && peer.uid != geteuid() && peer.uid != 0) continue;
       arrival.uid = peer.uid;
       arrival.peer = fmt::format("uid {} pid {}", peer.uid, peer.pid);
     } else {

@@ -26,10 +26,11 @@ namespace comex {
 struct ServerConfig {
   std::uint64_t memory = 0;  // bytes to lend; a multiple of the slab size is taken, rounded down
   bool lock = true;          // mlock the arena
+  bool ahead = true;         // allocate all of it before the first client comes
   bool huge_pages = true;    // use huge pages where the host has free ones
   std::function<void(std::uint64_t bytes)> progress = nullptr;  // so many more bytes of it are ready
   std::string listen;                                           // "host:port" for TCP; port 0 picks one; empty: no TCP
-  std::string socket;                                           // path of the Unix socket; empty: none
+  std::string socket;                                           // path of the Unix socket, or "@name"; empty: none
   unsigned socket_mode = 0600;                                  // its permissions: who may use shared memory
   std::string secret;                                           // bytes; empty: none (loopback addresses only)
   TlsServerConfig tls;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -27,6 +26,9 @@ namespace comex {
 namespace {
 
 constexpr Millis kLook{100};              // how often accounts of the dead are looked for
+constexpr Millis kFirstFrame{2'000};      // for the pool to say whether it has memory
+constexpr Millis kFirstLook{5};           // ... and how often to ask
+constexpr Millis kScraps{200};            // having refused what it usually gives: to find less
 constexpr std::uint64_t kAhead = 4096;    // pages that eviction keeps free at most: 16 MiB
 constexpr std::uint64_t kAheadShare = 8;  // ... and of a small budget one in so many
 
@@ -42,37 +44,25 @@ Expected<Room*> make_room(std::uint64_t local, Fd* file) {
   return room;
 }
 
-// A memory node for want of any other.
-class OwnNode {
- public:
-  static Expected<std::unique_ptr<OwnNode>> start(std::uint64_t memory) {
-    std::unique_ptr<OwnNode> node(new OwnNode);
-    std::string folder = "/tmp/comex-run-XXXXXX";
-    if (mkdtemp(folder.data()) == nullptr) return system_error("cannot make a folder in /tmp");
-    node->folder_ = folder;
-    ServerConfig config;
-    config.memory = memory;
-    config.socket = folder + "/node.sock";
-    config.lock = false;  // it is this machine's memory either way
-    config.nid = NodeId{1};
-    auto server = Server::start(config);
-    if (!server) return std::move(server).error();
-    node->server_ = *std::move(server);
-    return node;
-  }
-  ~OwnNode() {
-    server_.reset();
-    if (!folder_.empty()) rmdir(folder_.c_str());
-  }
-  OwnNode(const OwnNode&) = delete;
-  OwnNode& operator=(const OwnNode&) = delete;
-  [[nodiscard]] Url url() const { return *server_->unix_url(); }
+// A name for a socket that leaves nothing behind, however its owner ends.
+Expected<std::string> abstract_name(const char* kind) {
+  std::array<std::uint64_t, 2> random{};
+  if (getentropy(random.data(), sizeof random) != 0) return system_error("no random numbers");
+  return fmt::format("@comex-{}-{:016x}{:016x}", kind, random[0], random[1]);
+}
 
- private:
-  OwnNode() = default;
-  std::string folder_;
-  std::unique_ptr<Server> server_;
-};
+// A memory node for want of any other.
+Expected<std::unique_ptr<Server>> start_own_node(std::uint64_t memory) {
+  auto name = abstract_name("node");
+  if (!name) return std::move(name).error();
+  ServerConfig config;
+  config.memory = memory;
+  config.socket = *std::move(name);
+  config.lock = false;  // it is this machine's memory either way
+  config.ahead = false;
+  config.nid = NodeId{1};
+  return Server::start(config);
+}
 
 class Keeping {
  public:
@@ -81,29 +71,30 @@ class Keeping {
   Expected<std::string> begin() {
     PoolConfig config = options_.pool;
     if (config.nodes.empty()) {
-      auto node = OwnNode::start(options_.own_memory);
+      auto node = start_own_node(options_.own_memory);
       if (!node) return std::move(node).error();
       node_ = *std::move(node);
-      config.nodes = {node_->url()};
+      config.nodes = {*node_->unix_url()};
       config.link.secret.clear();
     }
     config.link.exportable = true;
+    if (auto usable = KeeperServer::check(config); !usable) return std::move(usable).error();
     auto pool = Pool::open(std::move(config));
     if (!pool) return std::move(pool).error();
     pool_ = *std::move(pool);
+    if (refuses()) return full();
     auto keeper = KeeperServer::start(*pool_);
     if (!keeper) return std::move(keeper).error();
     keeper_ = *std::move(keeper);
-    std::array<std::uint64_t, 2> random{};
-    if (getentropy(random.data(), sizeof random) != 0) return system_error("no random numbers");
-    const std::string name = fmt::format("@comex-run-{:016x}{:016x}", random[0], random[1]);
-    auto listener = listen_keeper(name);
+    const auto name = abstract_name("run");
+    if (!name) return name.error();
+    auto listener = listen_keeper(*name);
     if (!listener) return std::move(listener).error();
     keeper_->listen(*std::move(listener));
     auto room = make_room(options_.local, &file_);
     if (!room) return std::move(room).error();
     room_ = *room;
-    return fmt::format("{}{} /proc/{}/fd/{}", Room::kPrefix, name, getpid(), file_.get());
+    return fmt::format("{}{} /proc/{}/fd/{}", Room::kPrefix, *name, getpid(), file_.get());
   }
 
   // Until the program, and all that came from it, is over.
@@ -119,6 +110,25 @@ class Keeping {
   }
 
  private:
+  // Whether every node has said that it has nothing. One that says nothing for a while may do better later.
+  [[nodiscard]] bool refuses() {
+    Deadline deadline(kFirstFrame);
+    for (bool refused = false;;) {
+      const Errc answer = pool_->wait_for_frames(1, Deadline(kFirstLook));
+      if (answer == Errc::no_memory && !std::exchange(refused, true)) deadline = Deadline(kScraps);
+      if (answer == Errc::ok || deadline.passed()) return answer == Errc::no_memory;
+    }
+  }
+  [[nodiscard]] Error full() const {
+    std::string nodes;
+    for (const MemberStatus& node : pool_->status()) {
+      const std::uint64_t size = std::uint64_t{node.info.frames} << kPageShift;
+      nodes += fmt::format("{}{} of {}", nodes.empty() ? "" : ", ", format_size(size), node.url);
+    }
+    return Error{Errc::no_memory, fmt::format("the pool has no memory left ({} is lent); end one of its clients "
+                                              "(`comex status --json` lists them), or add a memory node",
+                                              nodes)};
+  }
   void close_accounts() {
     for (Room::Owned& owned : room_->accounts) {
       const auto pid = static_cast<pid_t>(owned.pid.load(std::memory_order_acquire));
@@ -127,7 +137,7 @@ class Keeping {
   }
 
   const KeeperOptions& options_;
-  std::unique_ptr<OwnNode> node_;
+  std::unique_ptr<Server> node_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<KeeperServer> keeper_;
   Fd file_;

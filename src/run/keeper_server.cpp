@@ -37,14 +37,19 @@ void raise_file_limit() {
 
 }  // namespace
 
-Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperConfig config) {
-  for (const Url& url : pool.config().nodes) {
+Expected<void> KeeperServer::check(const PoolConfig& pool) {
+  for (const Url& url : pool.nodes) {
     if (url.scheme != Url::Scheme::tls) continue;
     return Error{Errc::unsupported,
                  fmt::format("{} cannot be used to run programs: TLS connections cannot be handed to them; use tcp:// "
                              "or, on this machine, unix://",
                              url.text())};
   }
+  return {};
+}
+
+Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperConfig config) {
+  if (auto usable = check(pool.config()); !usable) return std::move(usable).error();
   if (!pool.config().link.exportable) return Error{Errc::invalid, "the pool's links are not exportable"};
   if (pool.config().max_ids > kw::kMaxNodes) return Error{Errc::invalid, "the pool may use too many node ids"};
   config.lanes = std::clamp<unsigned>(config.lanes, 1, kw::kMaxLanes);

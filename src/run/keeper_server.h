@@ -62,8 +62,10 @@ struct KeeperStatus {
 
 class KeeperServer {
  public:
+  // Errc::unsupported if a node is on tls://.
+  static Expected<void> check(const PoolConfig& pool);
   // REQUIRES: the pool outlives this, was opened with LinkOptions::exportable, and nobody else takes frames from it.
-  // Errc::unsupported if a node is on tls://. Raises the limit of open files as far as it goes.
+  // As check(). Raises the limit of open files as far as it goes.
   static Expected<std::unique_ptr<KeeperServer>> start(Pool& pool, KeeperConfig config = {});
   // Tells every process that it is closing, and stops. Frames that are held stay with the pool until that closes.
   ~KeeperServer();

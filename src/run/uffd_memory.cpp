@@ -39,8 +39,13 @@ Errc reason(int error) {
   }
 }
 
-int open_uffd() {
-  const auto direct = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK));
+// `user_only`: a fault inside a system call is an error of that call, as it is under SIGBUS delivery anyway. Nobody
+// needs a right for that.
+int open_uffd(bool user_only) {
+  auto direct = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK));
+  if (direct < 0 && errno == EPERM && user_only) {
+    direct = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
+  }
   if (direct >= 0 || errno != EPERM) return direct;
   // Where the system call is reserved, the device's permissions say who may.
   const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
@@ -53,7 +58,7 @@ int open_uffd() {
 }  // namespace
 
 Errc UffdMemory::open(Delivery delivery) noexcept {
-  const int uffd = open_uffd();
+  const int uffd = open_uffd(delivery == Delivery::inline_signal);
   if (uffd < 0) return errno == EPERM || errno == EACCES ? Errc::denied : Errc::unsupported;
   uffdio_api api{};
   api.api = UFFD_API;

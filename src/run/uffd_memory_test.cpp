@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <vector>
@@ -129,6 +131,20 @@ TEST_F(UffdMemoryTest, discard_guardedComesBackUnguarded) {
 TEST_F(UffdMemoryTest, dismiss_isTheKernelsAgain) {
   ASSERT_EQ(memory_.dismiss(run(0, kPages)), Errc::ok);
   EXPECT_TRUE(can_write(7));
+}
+
+// Faults in system calls are not ours under this delivery, so no right is needed.
+TEST(UffdMemoryRights, open_inlineIsForEverybody) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  const pid_t child = fork();
+  if (child == 0) {
+    OwnMemory own;
+    UffdMemory memory(own);
+    _exit(setresuid(65534, 65534, 65534) == 0 && memory.open(UffdMemory::Delivery::inline_signal) == Errc::ok ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -1,0 +1,123 @@
+#include "cli/doctor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "cli/ask_nodes.h"
+#include "cli/config_flags.h"
+#include "cli/link_options.h"
+#include "cli/machine.h"
+#include "cli/report.h"
+
+namespace comex {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::ok: return "ok";
+    case Verdict::warning: return "warning";
+    case Verdict::missing: return "missing";
+  }
+  return "";
+}
+
+Finding judge_node(const NodeReport& report) {
+  Finding finding{"node " + report.url.text(), Verdict::ok, "", ""};
+  if (report.url.scheme == Url::Scheme::tls) {
+    finding.verdict = Verdict::missing;
+    finding.what = "programs cannot be run on tls:// nodes";
+    finding.remedy = "use tcp://, or unix:// on this machine";
+  } else if (!report.status) {
+    finding.verdict = Verdict::missing;
+    finding.what = report.error;
+    finding.remedy = "start `comex serve` there, or take it out of the pool";
+  } else {
+    const std::uint64_t free = std::uint64_t{report.status->load.free_frames} << kPageShift;
+    finding.what = fmt::format("{} free of {}, round trip {:.1f} us", format_size(free),
+                               format_size(std::uint64_t{report.status->frames} << kPageShift),
+                               std::chrono::duration<double, std::micro>(report.round_trip).count());
+    if (free > 0) return finding;
+    finding.verdict = Verdict::missing;
+    finding.remedy = "it has nothing left to lend: end a client of it, or lend more";
+  }
+  return finding;
+}
+
+// One node that serves is enough.
+std::vector<Finding> check_pool(const PoolSettings& pool) {
+  if (pool.nodes.empty()) {
+    return {
+        Finding{"pool", Verdict::ok, "none is configured: comex run lends memory of this machine to the program", ""}};
+  }
+  auto options = link_options(pool, "comex doctor");
+  if (!options) return {Finding{"pool", Verdict::missing, options.error().message, "correct the configuration"}};
+  options->observe = true;
+  std::vector<Finding> findings;
+  bool one_serves = false;
+  for (const NodeReport& report : ask_nodes(pool.nodes, *options)) {
+    findings.push_back(judge_node(report));
+    one_serves = one_serves || findings.back().verdict == Verdict::ok;
+  }
+  const bool tls =
+      std::any_of(pool.nodes.begin(), pool.nodes.end(), [](const Url& url) { return url.scheme == Url::Scheme::tls; });
+  for (Finding& finding : findings) {
+    if (one_serves && !tls && finding.verdict == Verdict::missing) finding.verdict = Verdict::warning;
+  }
+  return findings;
+}
+
+void print(const std::vector<Finding>& findings, bool ready) {
+  std::size_t width = 0;
+  for (const Finding& finding : findings) width = std::max(width, finding.check.size());
+  for (const Finding& finding : findings) {
+    fmt::print("{:<7}  {:<{}}  {}{}{}\n", to_string(finding.verdict), finding.check, width, finding.what,
+               finding.remedy.empty() ? "" : ": ", finding.remedy);
+  }
+  fmt::print("\n{}\n", ready ? "`comex run` can work here." : "`comex run` cannot work here yet; see what is missing.");
+}
+
+void print_json(const std::vector<Finding>& findings, bool ready) {
+  Json json{{"ready", ready}, {"checks", Json::array()}};
+  for (const Finding& finding : findings) {
+    json["checks"].push_back(Json{{"check", finding.check},
+                                  {"state", to_string(finding.verdict)},
+                                  {"what", finding.what},
+                                  {"remedy", finding.remedy}});
+  }
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+int doctor(const Config& config, bool json) {
+  std::vector<Finding> findings = check_needs();
+  for (const auto& more : {check_comforts(), check_pool(config.pool)}) {
+    findings.insert(findings.end(), more.begin(), more.end());
+  }
+  const bool ready = !first_missing(findings);
+  json ? print_json(findings, ready) : print(findings, ready);
+  return ready ? 0 : kExitBadUsage;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, int& exit_code) {
+  CLI::App& command = *app.add_subcommand("doctor", "Is this machine ready to run programs, and what to do if not");
+  auto flags = std::make_shared<ConfigFlags>();
+  flags->add(command, "--pool", "pool.nodes", "URL,...", "The memory nodes to look at (those of the configuration)");
+  flags->add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
+  auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, "For programs");
+  command.callback([flags, json, &exit_code] {
+    const auto config = flags->load();
+    exit_code = config ? doctor(*config, *json) : fail(config.error());
+  });
+}
+
+}  // namespace comex
