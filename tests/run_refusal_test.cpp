@@ -49,6 +49,7 @@ TEST_F(RunRefusal, a_program_that_the_runtime_cannot_be_loaded_into) {
 TEST_F(RunRefusal, sizes_that_make_no_sense) {
   expect(run({"--local", "15M"}), 2, "the least is 16.0 MiB");
   expect(run({"--local", "lots"}), 2, "--local");
+  expect(run({"--faults", "pigeon"}), 2, "use inline or message");
   expect(run({"--pool", "ftp://x"}), 2, "--pool");
 }
 

@@ -14,15 +14,22 @@
 namespace comex::test {
 namespace {
 
-class RunTest : public testing::TestWithParam<Over> {
+struct How {
+  Over over;
+  const char* faults;
+
+  friend std::ostream& operator<<(std::ostream& to, const How& how) { return to << how.over << '_' << how.faults; }
+};
+
+class RunTest : public testing::TestWithParam<How> {
  protected:
   void SetUp() override {
     node_.emplace(
         start_node({"--listen", "127.0.0.1:0", "--socket", folder_.path("node.sock")}, folder_.path("."), "512M"));
-    url_ = GetParam() == Over::shm ? node_->shm->text() : node_->tcp->text();
+    url_ = GetParam().over == Over::shm ? node_->shm->text() : node_->tcp->text();
   }
   Outcome run(const std::string& local, std::vector<std::string> program) {
-    std::vector<std::string> arguments{"run", "--local", local, "--pool", url_, "--"};
+    std::vector<std::string> arguments{"run", "--local", local, "--pool", url_, "--faults", GetParam().faults, "--"};
     arguments.insert(arguments.end(), program.begin(), program.end());
     return run_comex(arguments, folder_.path("."));
   }
@@ -45,7 +52,10 @@ class RunTest : public testing::TestWithParam<Over> {
   std::string url_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, RunTest, testing::Values(Over::shm, Over::tcp), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(How, RunTest,
+                         testing::Values(How{Over::shm, "inline"}, How{Over::tcp, "inline"}, How{Over::shm, "message"},
+                                         How{Over::tcp, "message"}),
+                         testing::PrintToStringParamName());
 
 TEST_P(RunTest, a_checking_program_four_times_its_budget) {
   for (const char* threads : {"1", "2"}) {
@@ -87,6 +97,32 @@ print('child', os.waitpid(pid, 0)[1], 'wrong', wrong())
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_EQ(outcome.output, "child 0 wrong 0\n") << outcome.errors;
   EXPECT_TRUE(all_frames_come_back());
+}
+
+TEST_P(RunTest, a_thread_waits_for_a_page_while_another_forks) {
+  const auto script = folder_.file("threads.py", R"(
+import os, threading
+data = bytearray(32_000_000)
+for i in range(0, len(data), 4096): data[i] = i // 4096 % 251
+def wrong(): return sum(data[i] != i // 4096 % 251 for i in range(0, len(data), 4096))
+found, done = [], threading.Event()
+def look():
+    while not done.is_set(): found.append(wrong())
+    found.append(wrong())
+threads = [threading.Thread(target=look) for _ in range(2)]
+for thread in threads: thread.start()
+codes = []
+for i in range(10):
+    pid = os.fork()
+    if pid == 0: os._exit(sum(data[i] != i // 4096 % 251 for i in range(0, len(data), 65536)))
+    codes.append(os.waitpid(pid, 0)[1])
+done.set()
+for thread in threads: thread.join()
+print('children', sum(codes), 'wrong', sum(found))
+)");
+  const Outcome outcome = run("16M", {"/usr/bin/python3", script});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, "children 0 wrong 0\n") << outcome.errors;
 }
 
 TEST_P(RunTest, the_exit_code_is_the_programs) {

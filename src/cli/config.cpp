@@ -82,6 +82,13 @@ Expected<void> read_memory(std::optional<std::uint64_t>& into, std::string_view 
   return {};
 }
 
+Expected<void> read_delivery(Delivery& into, std::string_view text) {
+  const auto delivery = parse_delivery(text);
+  if (!delivery) return invalid(fmt::format("'{}' is no way to deliver faults; use inline or message", text));
+  into = *delivery;
+  return {};
+}
+
 Expected<void> read_lease(Millis& into, std::string_view text) {
   auto lease = parse_duration(text);
   if (!lease) return std::move(lease).error();
@@ -158,6 +165,8 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_memory(c.run.hard, t); }},
     Setting{"run.stats", "COMEX_STATS", Kind::path, R"("/tmp/comex-stats.json")",
             [](Config& c, Text t) { return read_text(c.run.stats, t); }},
+    Setting{"run.faults", "COMEX_FAULTS", Kind::text, R"("message")",
+            [](Config& c, Text t) { return read_delivery(c.run.faults, t); }},
     Setting{"run.summary", "COMEX_SUMMARY", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.summary, t); }},
 };

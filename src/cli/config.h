@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/expected.h"
 #include "fabric/url.h"
+#include "run/delivery.h"
 
 namespace comex {
 
@@ -50,6 +51,7 @@ struct RunSettings {
   std::optional<std::uint64_t> hard;                              // not set: "auto", see cli/run_plan.h
   std::string stats;                                              // a file; empty: none
   bool summary = false;
+  Delivery faults = Delivery::inline_signal;
 };
 
 struct Config {

@@ -77,6 +77,7 @@ local = "64M"
 hard = "auto"
 stats = "/stats.json"
 summary = true
+faults = "message"
 )")};
   const auto config = load();
   ASSERT_TRUE(config) << config.error().message;
@@ -104,6 +105,7 @@ summary = true
   EXPECT_FALSE(config->run.hard);
   EXPECT_EQ(config->run.stats, "/stats.json");
   EXPECT_TRUE(config->run.summary);
+  EXPECT_EQ(config->run.faults, Delivery::message);
 }
 
 TEST_F(ConfigTest, laterWins_fileThenFileThenVariableThenFlag) {

@@ -96,7 +96,7 @@ void print_json(const std::vector<Finding>& findings, bool ready) {
 }
 
 int doctor(const Config& config, bool json) {
-  std::vector<Finding> findings = check_needs();
+  std::vector<Finding> findings = check_needs(Delivery::inline_signal);
   for (const auto& more : {check_comforts(), check_pool(config.pool)}) {
     findings.insert(findings.end(), more.begin(), more.end());
   }

@@ -26,8 +26,6 @@
 namespace comex {
 namespace {
 
-using Delivery = UffdMemory::Delivery;
-
 constexpr const char* kUdevRule = R"(KERNEL=="userfaultfd", GROUP="comex", MODE="0660")";
 
 // The first line of a file; empty if there is none.
@@ -67,16 +65,16 @@ std::string userfaultfd_remedy() {
       device.st_mode & 07777, kUdevRule);
 }
 
-Finding check_userfaultfd() {
+Finding check_userfaultfd(Delivery delivery) {
   Finding finding{"userfaultfd", Verdict::ok, "allowed", ""};
-  switch (try_userfaultfd(Delivery::inline_signal)) {
+  switch (try_userfaultfd(delivery)) {
     case Errc::ok: return finding;
     case Errc::denied:
       finding.what = "no right to userfaultfd";
       finding.remedy = userfaultfd_remedy() + "; in a container, allow it in the seccomp profile";
       break;
     default:
-      finding.what = "this kernel has no userfaultfd with write protection and SIGBUS delivery";
+      finding.what = "this kernel has no userfaultfd with write protection";
       finding.remedy = "use Linux 5.11 or later, built with CONFIG_USERFAULTFD";
   }
   finding.verdict = Verdict::missing;
@@ -194,8 +192,8 @@ std::string find_runtime() {
   return "";
 }
 
-std::vector<Finding> check_needs() {
-  return {check_kernel(), check_userfaultfd(), check_dispatch(), check_memory_files(), check_runtime()};
+std::vector<Finding> check_needs(Delivery delivery) {
+  return {check_kernel(), check_userfaultfd(delivery), check_dispatch(), check_memory_files(), check_runtime()};
 }
 
 std::optional<std::string> first_missing(const std::vector<Finding>& findings) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "run/delivery.h"
+
 namespace comex {
 
 enum class Verdict { ok, warning, missing };  // missing: programs cannot be run
@@ -22,7 +24,7 @@ struct Finding {
 std::string find_runtime();
 
 // Without these nothing can be run.
-std::vector<Finding> check_needs();
+std::vector<Finding> check_needs(Delivery delivery);
 // The first that is missing, as one line.
 std::optional<std::string> first_missing(const std::vector<Finding>& findings);
 

@@ -42,6 +42,7 @@ Expected<KeeperOptions> plan(const Config& config, const std::string& program) {
   if (!sums) return std::move(sums).error();
   options.local = sums->local;
   options.own_memory = sums->own_memory;
+  options.delivery = config.run.faults;
   return options;
 }
 
@@ -62,7 +63,7 @@ int run(const RunFlags& flags, const Config& config) {
   if (const auto refusal = examine_program(program)) {
     return fail(fmt::format("cannot run {}: {}", name, refusal->why), refusal->exit_code);
   }
-  if (const auto missing = first_missing(check_needs())) return fail(*missing, kExitBadUsage);
+  if (const auto missing = first_missing(check_needs(config.run.faults))) return fail(*missing, kExitBadUsage);
   const auto options = plan(config, name);
   if (!options) return fail(options.error().message, kExitBadUsage);
   explain(*options, flags);
@@ -90,6 +91,8 @@ void add_run(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   flags->config.add(command, "--local", "run.local", "SIZE|auto",
                     "How much of its memory the program may keep on this machine (512M)");
+  flags->config.add(command, "--faults", "run.faults", "inline|message",
+                    "Who brings pages back: the thread that touched (inline), or threads beside it");
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   command.add_flag("-v,--verbose", flags->verbose, "Say what was chosen");

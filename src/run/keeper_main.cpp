@@ -32,13 +32,14 @@ constexpr Millis kScraps{200};            // having refused what it usually give
 constexpr std::uint64_t kAhead = 4096;    // pages that eviction keeps free at most: 16 MiB
 constexpr std::uint64_t kAheadShare = 8;  // ... and of a small budget one in so many
 
-Expected<Room*> make_room(std::uint64_t local, Fd* file) {
+Expected<Room*> make_room(const KeeperOptions& options, Fd* file) {
   Fd fd(memfd_create("comex-room", MFD_CLOEXEC));
   if (!fd || ftruncate(fd.get(), sizeof(Room)) != 0) return system_error("cannot make memory to share");
   void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return system_error("cannot map memory to share");
   auto* const room = new (memory) Room;
-  const std::uint64_t pages = local >> kPageShift;
+  room->delivery = options.delivery;
+  const std::uint64_t pages = options.local >> kPageShift;
   room->budget.set(pages, std::min(pages / kAheadShare, kAhead));
   *file = std::move(fd);
   return room;
@@ -91,7 +92,7 @@ class Keeping {
     auto listener = listen_keeper(*name);
     if (!listener) return std::move(listener).error();
     keeper_->listen(*std::move(listener));
-    auto room = make_room(options_.local, &file_);
+    auto room = make_room(options_, &file_);
     if (!room) return std::move(room).error();
     room_ = *room;
     return fmt::format("{}{} /proc/{}/fd/{}", Room::kPrefix, *name, getpid(), file_.get());

@@ -7,6 +7,7 @@
 
 #include "base/expected.h"
 #include "pool/pool.h"
+#include "run/delivery.h"
 
 namespace comex {
 
@@ -14,6 +15,7 @@ struct KeeperOptions {
   PoolConfig pool;               // no nodes: a node of our own, for as long as the program runs
   std::uint64_t local = 0;       // bytes: the budget of the program
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
+  Delivery delivery = Delivery::inline_signal;
 };
 
 // Forks a keeper for a program that is about to run in this process (exec), and waits until it is ready. The keeper

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "pager/budget.h"
+#include "run/delivery.h"
 
 namespace comex {
 
@@ -26,6 +27,7 @@ struct Room {
     Account account;
   };
 
+  Delivery delivery = Delivery::inline_signal;  // how processes begin
   Budget budget;
   std::array<Owned, kAccounts> accounts;
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -69,6 +70,7 @@ Errc UffdMemory::open(Delivery delivery) noexcept {
     return Errc::unsupported;
   }
   uffd_ = uffd;
+  delivery_ = delivery;
   // Newer kernels let a process discard many ranges of its own with one call, and one shootdown.
   const auto self = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
   const iovec nothing{};
@@ -151,6 +153,27 @@ Errc UffdMemory::guard(PageRun pages) noexcept {
 
 Errc UffdMemory::unguard(PageRun pages) noexcept {
   return protect(pages, 0);
+}
+
+void UffdMemory::wait_for_touch() const noexcept {
+  pollfd waiting{uffd_, POLLIN, 0};
+  (void)poll(&waiting, 1, -1);
+}
+
+Errc UffdMemory::next_touch(Touch* touch) noexcept {
+  uffd_msg message;
+  const ssize_t got = read(uffd_, &message, sizeof message);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Errc::busy;
+  if (got != static_cast<ssize_t>(sizeof message)) return Errc::io;
+  if (message.event != UFFD_EVENT_PAGEFAULT) return Errc::busy;  // nothing else was asked for
+  constexpr std::uint64_t kWrites = UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP;
+  *touch = Touch{PageNo{message.arg.pagefault.address >> kPageShift}, (message.arg.pagefault.flags & kWrites) != 0};
+  return Errc::ok;
+}
+
+void UffdMemory::wake(PageNo page) noexcept {
+  uffdio_range range{page.value << kPageShift, kPageSize};
+  (void)ioctl(uffd_, UFFDIO_WAKE, &range);  // fails for no address that can be touched
 }
 
 Errc UffdMemory::discard(std::span<const PageRun> pages) noexcept {

@@ -24,7 +24,7 @@ class UffdMemoryTest : public ::testing::Test {
 
   void SetUp() override {
     ASSERT_EQ(own_.reserve(), Errc::ok);
-    const Errc opened = memory_.open(UffdMemory::Delivery::inline_signal);
+    const Errc opened = memory_.open(Delivery::inline_signal);
     if (opened == Errc::denied) GTEST_SKIP() << "no right to userfaultfd";
     ASSERT_EQ(opened, Errc::ok);
     void* const area = mmap(nullptr, kPages * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -140,7 +140,7 @@ TEST(UffdMemoryRights, open_inlineIsForEverybody) {
   if (child == 0) {
     OwnMemory own;
     UffdMemory memory(own);
-    _exit(setresuid(65534, 65534, 65534) == 0 && memory.open(UffdMemory::Delivery::inline_signal) == Errc::ok ? 0 : 1);
+    _exit(setresuid(65534, 65534, 65534) == 0 && memory.open(Delivery::inline_signal) == Errc::ok ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -10,18 +10,28 @@
 
 namespace comex::runtime {
 
-bool make_resident(PageNo page, bool write) noexcept {
-  ThreadState* const state = this_thread();
-  if (state == nullptr) stop("a thread that the runtime does not know touched memory that is away");
-  const Inside inside(process.crossing, state->inside);
-  const Served served = process.pager->fault(page, write, state->faulter);
-  wake_evictor();
+bool equip(Faulter& faulter) noexcept {
+  constexpr std::size_t kBounceBytes = (1 + Faulter::kMostAlong) * kPageSize;
+  if (faulter.bounce == nullptr) faulter.bounce = process.own.take(kBounceBytes);
+  return faulter.bounce != nullptr;
+}
+
+bool resolved(Served served) noexcept {
   switch (served) {
     case Served::not_ours: return false;
     case Served::lost: stop("the only copy of a page is gone with the memory node that had it");
     case Served::failed: stop("the kernel refused to give a page back to the program");
     default: return true;
   }
+}
+
+bool make_resident(PageNo page, bool write) noexcept {
+  ThreadState* const state = this_thread();
+  if (state == nullptr) stop("a thread that the runtime does not know touched memory that is away");
+  const Inside inside(process.crossing, state->inside);
+  const Served served = process.pager->fault(page, write, state->faulter);
+  wake_evictor();
+  return resolved(served);
 }
 
 void settle(PageNo page, bool write) noexcept {

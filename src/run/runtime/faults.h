@@ -3,14 +3,19 @@
 
 #include <signal.h>
 
-#include "pager/page.h"
+#include "pager/pager.h"
 
 namespace comex::runtime {
 
 void on_fault(int signal, siginfo_t* info, void* context);
 
-// Makes a page resident for this thread, writable if it is to be written. Ends the process if the page is lost.
-// False if it is not one of ours.
+// What a thread needs to resolve faults; false if there is no memory.
+bool equip(Faulter& faulter) noexcept;
+
+// What came of a fault: false if it is not one of ours. Ends the process where the program must not go on.
+bool resolved(Served served) noexcept;
+
+// Makes a page resident for this thread, writable if it is to be written. As resolved().
 bool make_resident(PageNo page, bool write) noexcept;
 
 // The same until it is so, and nobody is about to take it away: for pages that are pinned, so that it stays so.

@@ -77,10 +77,15 @@ bool is_futex(const Call& call, const Entry& entry) {
   return entry.operations == syscalls::Family::futex || (call.number >= kFirst && call.number <= kLast);
 }
 
+// Where faults are messages, the kernel waits for a page like everybody else.
+void prepare(const Call& call, Preparation& preparation) {
+  if (process.memory.delivery() == Delivery::inline_signal) (void)syscalls::enumerate(call, preparation);
+}
+
 // Lets a call through with everything it touches in place. The program's signals may interrupt it, if it may wait.
 std::int64_t prepared(const Call& call, const Entry& entry, ucontext_t& context) {
   Preparation preparation(*this_thread(), is_futex(call, entry));
-  (void)syscalls::enumerate(call, preparation);
+  prepare(call, preparation);
   const bool waits = entry.traits & Trait::blocks;
   if (waits) set_kernel_mask(mask_of(context));
   const std::int64_t result = let_through(call);
@@ -111,7 +116,7 @@ std::int64_t signal_call(const Call& call, const Entry& entry, ucontext_t& conte
                     call.number == SYS_rt_sigreturn || call.number == SYS_sigaltstack;
   if (!ours) return prepared(call, entry, context);
   Preparation preparation(*this_thread());
-  (void)syscalls::enumerate(call, preparation);
+  prepare(call, preparation);
   switch (call.number) {
     case SYS_rt_sigaction:
       if (a[3] != sizeof(std::uint64_t)) return -EINVAL;

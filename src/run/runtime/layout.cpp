@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "run/runtime/faults.h"
+#include "run/runtime/footing.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/maps.h"
 #include "run/runtime/process.h"
@@ -44,6 +45,7 @@ class Turn {
   explicit Turn(Mutex& mutex) noexcept : inside_(process.crossing, this_thread()->inside), lock_(mutex) {}
 
  private:
+  Footing footing_;
   Inside inside_;
   std::lock_guard<Mutex> lock_;
 };

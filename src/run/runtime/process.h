@@ -16,6 +16,7 @@
 #include "run/outpost.h"
 #include "run/room.h"
 #include "run/runtime/crossing.h"
+#include "run/runtime/messages.h"
 #include "run/runtime/own_thread.h"
 #include "run/runtime/thread_state.h"
 #include "run/uffd_memory.h"
@@ -32,6 +33,7 @@ struct Process {
   Threads* threads = nullptr;
   OwnThreads own_threads;
   Crossing crossing;
+  Messages messages;
 
   // Wakes the evictor if it sleeps and has something to do.
   std::atomic<std::uint32_t> evictor_turn{0};

@@ -19,6 +19,8 @@ std::int64_t kernel_action(int signal, const KernelAction* next, KernelAction* p
 }
 
 void on_signal(int signal, siginfo_t* info, void* context) {
+  // The program's handler is for its own threads.
+  if (signal == SIGSEGV && this_thread() == nullptr) stop("a thread of comex failed");
   (void)signals.forward(signal, info, context);
 }
 

@@ -70,7 +70,7 @@ void begin(const char* variable) {
   Room::Owned* const owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
   if (owned == nullptr) stop("too many processes");
   if (process.own.reserve() != Errc::ok) stop("no addresses for the runtime; is there a limit (ulimit -v)?");
-  if (process.memory.open(UffdMemory::Delivery::inline_signal) != Errc::ok) stop("no right to userfaultfd");
+  if (process.memory.open(process.room->delivery) != Errc::ok) stop("no right to userfaultfd");
 
   Fd socket;
   if (connect_keeper(name, &socket) != Errc::ok) stop("the keeper of this program does not answer");
@@ -96,8 +96,9 @@ void begin(const char* variable) {
   signals.begin(&on_fault, &on_call);
   ThreadState* const state = process.threads->enter(static_cast<std::uint32_t>(getpid()));
   arm(*state);
+  // Before anything is adopted: from then on a touch may have to be served.
+  if (!start_evictor() || !process.messages.start()) stop("cannot start a thread");
   layout.begin();
-  if (!start_evictor()) stop("cannot start a thread");
   state->selector = 1;
 }
 

@@ -9,6 +9,8 @@
 #include <cerrno>
 
 #include "run/runtime/evictor.h"
+#include "run/runtime/faults.h"
+#include "run/runtime/footing.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/layout.h"
 #include "run/runtime/process.h"
@@ -17,9 +19,7 @@
 namespace comex::runtime {
 namespace {
 
-// The number of pages each thread has for what it reads; see Faulter.
 constexpr std::chrono::seconds kForkPatience{30};
-constexpr std::size_t kBounceBytes = (1 + Faulter::kMostAlong) * kPageSize;
 
 void load(Registers& to, const greg_t* from) {
   const auto get = [&](int index) { return static_cast<std::uint64_t>(from[index]); };
@@ -36,7 +36,7 @@ void begin_child(ThreadState& mine) noexcept {
   *process.budget = Share(process.room->budget, owned->account);
   if (process.outpost->after_fork_in_child() != Errc::ok) stop("the keeper of this program has no room for a child");
   process.memory.forget_parent();
-  if (process.memory.open(UffdMemory::Delivery::inline_signal) != Errc::ok) stop("a child has no right to userfaultfd");
+  if (process.memory.open(process.memory.delivery()) != Errc::ok) stop("a child has no right to userfaultfd");
   layout.enlist_again();
   process.evictor_asleep.store(false, std::memory_order_relaxed);
   arm(mine);
@@ -45,8 +45,7 @@ void begin_child(ThreadState& mine) noexcept {
 }  // namespace
 
 void arm(ThreadState& state) noexcept {
-  if (state.faulter.bounce == nullptr) state.faulter.bounce = process.own.take(kBounceBytes);
-  if (state.faulter.bounce == nullptr) stop("no memory for another thread");
+  if (!equip(state.faulter)) stop("no memory for another thread");
   set_this_thread(&state);
   state.selector = 0;
   const auto begin = reinterpret_cast<std::uint64_t>(comex_gate_begin);
@@ -87,8 +86,11 @@ std::int64_t fork_task(greg_t* registers) noexcept {
   const bool plain = number != SYS_clone;  // fork, and vfork, which is served as fork
   const auto flags = plain ? std::uint64_t{SIGCHLD} : static_cast<std::uint64_t>(registers[REG_RDI]) & ~kShared;
   ThreadState& mine = *this_thread();
-  process.crossing.close();
+  const Footing footing;
+  // In this order: one fork at a time; nobody inside; and only then, as those were served until they had left:
   signals.hold();
+  process.crossing.close();
+  process.messages.pause();
   // Staged pages have one owner, and are found by who staged them.
   const Deadline patience(kForkPatience);
   Errc ready = process.pager->staging().drain(patience);
@@ -108,9 +110,10 @@ std::int64_t fork_task(greg_t* registers) noexcept {
       process.outpost->after_fork_in_parent();
     }
   }
-  signals.let_go();
+  process.messages.resume();
   process.crossing.open();
-  if (result == 0 && !start_evictor()) stop("cannot start a thread in a child");
+  signals.let_go();
+  if (result == 0 && !(start_evictor() && process.messages.start())) stop("cannot start a thread in a child");
   return result;
 }
 
