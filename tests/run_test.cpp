@@ -67,6 +67,13 @@ TEST_P(RunTest, a_checking_program_four_times_its_budget) {
   EXPECT_TRUE(all_frames_come_back());
 }
 
+// It is dormant at first, and woken while its threads wait.
+TEST_P(RunTest, a_process_is_woken_and_its_system_calls_do_not_notice) {
+  const Outcome outcome = run("16M", {COMEX_WAKE_LOAD, "64"});
+  EXPECT_EQ(outcome.output, "0 wrong\n") << outcome.errors;
+  EXPECT_EQ(outcome.code, 0);
+}
+
 TEST_P(RunTest, a_shell_with_pipes_and_children) {
   expect_same("16M", {"/bin/sh", "-c",
                       "seq 1 50000 | sort -n -r | head -3; x=$(echo sub); echo $x; (exit 3); echo $?; "

@@ -26,6 +26,7 @@ namespace {
 
 struct RunFlags {
   ConfigFlags config;
+  bool at_once = false;
   std::vector<std::string> command;
   bool verbose = false;
 };
@@ -64,8 +65,9 @@ int run(const RunFlags& flags, const Config& config) {
     return fail(fmt::format("cannot run {}: {}", name, refusal->why), refusal->exit_code);
   }
   if (const auto missing = first_missing(check_needs(config.run.faults))) return fail(*missing, kExitBadUsage);
-  const auto options = plan(config, name);
+  auto options = plan(config, name);
   if (!options) return fail(options.error().message, kExitBadUsage);
+  options->at_once = flags.at_once;
   explain(*options, flags);
   const auto variable = start_keeper(*options);
   if (!variable) return fail(variable.error().message, kExitBadUsage);
@@ -96,6 +98,9 @@ void add_run(CLI::App& app, int& exit_code) {
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   command.add_flag("-v,--verbose", flags->verbose, "Say what was chosen");
+  // For tests and measurements.
+  command.add_flag("--at-once", flags->at_once, "Watch the program from its start, not only near its budget")
+      ->group("");
   command.add_option("command", flags->command, "The program and its arguments, after --")->required();
   command.positionals_at_end();
   command.footer(

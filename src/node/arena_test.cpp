@@ -135,6 +135,16 @@ TEST(Arena, create_allocates_the_memory_at_once) {
   EXPECT_EQ(ClientMapping(arena->slab_fd(1)).blocks(), static_cast<blkcnt_t>(kSlabBytes / 512));
 }
 
+TEST(Arena, create_can_leave_the_memory_until_a_slab_is_handed_out) {
+  const auto small = Arena::create({.bytes = 6 * kMiB, .lock = false, .ahead = false});
+  ASSERT_TRUE(small);
+  EXPECT_EQ(ClientMapping((*small)->slab_fd(1)).blocks(), static_cast<blkcnt_t>(kSlabBytes / 512));
+  // More than there is.
+  const auto large = Arena::create({.bytes = kTiB, .lock = false, .ahead = false});
+  ASSERT_TRUE(large);
+  *(*large)->frame_address(FrameNo{12'345}) = std::byte{1};
+}
+
 TEST(Arena, create_refuses_less_than_a_slab) {
   const auto arena = Arena::create({.bytes = kMiB});
   ASSERT_FALSE(arena);

@@ -15,22 +15,23 @@
 #include <cerrno>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include "base/fd.h"
 #include "base/units.h"
 #include "node/server.h"
 #include "run/keeper_server.h"
+#include "run/poke.h"
 #include "run/room.h"
+#include "run/waker.h"
 
 namespace comex {
 namespace {
 
-constexpr Millis kLook{100};              // how often accounts of the dead are looked for
-constexpr Millis kFirstFrame{2'000};      // for the pool to say whether it has memory
-constexpr Millis kFirstLook{5};           // ... and how often to ask
-constexpr Millis kScraps{200};            // having refused what it usually gives: to find less
-constexpr std::uint64_t kAhead = 4096;    // pages that eviction keeps free at most: 16 MiB
-constexpr std::uint64_t kAheadShare = 8;  // ... and of a small budget one in so many
+constexpr Millis kLook{100};          // how often accounts of the dead are looked for
+constexpr Millis kFirstFrame{2'000};  // for the pool to say whether it has memory
+constexpr Millis kFirstLook{5};       // ... and how often to ask
+constexpr Millis kScraps{200};        // having refused what it usually gives: to find less
 
 Expected<Room*> make_room(const KeeperOptions& options, Fd* file) {
   Fd fd(memfd_create("comex-room", MFD_CLOEXEC));
@@ -39,8 +40,8 @@ Expected<Room*> make_room(const KeeperOptions& options, Fd* file) {
   if (memory == MAP_FAILED) return system_error("cannot map memory to share");
   auto* const room = new (memory) Room;
   room->delivery = options.delivery;
-  const std::uint64_t pages = options.local >> kPageShift;
-  room->budget.set(pages, std::min(pages / kAheadShare, kAhead));
+  Waker::set_budget(room->budget, options.local >> kPageShift, 0);
+  room->keeper.store(static_cast<std::uint32_t>(getpid()), std::memory_order_relaxed);
   *file = std::move(fd);
   return room;
 }
@@ -61,13 +62,14 @@ Expected<std::unique_ptr<Server>> start_own_node(std::uint64_t memory) {
   config.socket = *std::move(name);
   config.lock = false;  // it is this machine's memory either way
   config.ahead = false;
+  config.huge_pages = false;  // asking for each slab whether there are some takes longer than all the rest
   config.nid = NodeId{1};
   return Server::start(config);
 }
 
 class Keeping {
  public:
-  explicit Keeping(const KeeperOptions& options) : options_(options) {}
+  Keeping(const KeeperOptions& options, pid_t program) : options_(options), program_(program) {}
 
   Expected<std::string> begin() {
     PoolConfig config = options_.pool;
@@ -95,6 +97,8 @@ class Keeping {
     auto room = make_room(options_, &file_);
     if (!room) return std::move(room).error();
     room_ = *room;
+    room_->at_once.store(options_.at_once || !can_poke(program_), std::memory_order_relaxed);
+    waker_.emplace(*room_, options_.local >> kPageShift);
     return fmt::format("{}{} /proc/{}/fd/{}", Room::kPrefix, *name, getpid(), file_.get());
   }
 
@@ -104,9 +108,9 @@ class Keeping {
       pollfd wait{running ? program.get() : -1, POLLIN, 0};
       poll(&wait, 1, static_cast<int>(kLook.count()));
       if (wait.revents != 0) running = false;
-      close_accounts();
+      const bool anybody = close_accounts();
       const KeeperStatus status = keeper_->status();
-      if (!running && status.processes == 0 && status.leaving == 0) return;
+      if (!running && !anybody && status.processes == 0 && status.leaving == 0) return;
     }
   }
 
@@ -130,19 +134,27 @@ class Keeping {
                                               "(`comex status --json` lists them), or add a memory node",
                                               nodes)};
   }
-  void close_accounts() {
+  // Of the dead. Whether there are others: processes that are dormant have nothing but their account.
+  bool close_accounts() {
+    bool anybody = false;
     for (Room::Owned& owned : room_->accounts) {
       const auto pid = static_cast<pid_t>(owned.pid.load(std::memory_order_acquire));
-      if (pid != 0 && kill(pid, 0) != 0 && errno == ESRCH) room_->close_account(owned);
+      if (pid == 0) continue;
+      const bool dead = kill(pid, 0) != 0 && errno == ESRCH;
+      if (dead) room_->close_account(owned);
+      anybody = anybody || !dead;
     }
+    return anybody;
   }
 
   const KeeperOptions& options_;
+  const pid_t program_;
   std::unique_ptr<Server> node_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<KeeperServer> keeper_;
   Fd file_;
   Room* room_ = nullptr;
+  std::optional<Waker> waker_;
 };
 
 // What the keeper tells the launcher: a byte, 0 for ready, else an Errc, and text.
@@ -151,12 +163,12 @@ void report(const Fd& to, Errc code, const std::string& text) {
   (void)!write(to.get(), message.data(), message.size());
 }
 
-[[noreturn]] void run_keeper(const KeeperOptions& options, Fd to, const Fd& program) {
+[[noreturn]] void run_keeper(const KeeperOptions& options, Fd to, pid_t pid, const Fd& program) {
   setsid();
   signal(SIGPIPE, SIG_IGN);
   prctl(PR_SET_NAME, "comex-keeper");
   {
-    Keeping keeping(options);
+    Keeping keeping(options, pid);
     auto variable = keeping.begin();
     if (!variable) {
       report(to, variable.error().code, variable.error().message);
@@ -179,14 +191,16 @@ Expected<std::string> start_keeper(const KeeperOptions& options) {
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("cannot make a pipe");
   Fd from(ends[0]);
   Fd to(ends[1]);
-  const Fd program(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  const pid_t self = getpid();
+  const Fd program(static_cast<int>(syscall(SYS_pidfd_open, self, 0)));
   if (!program) return system_error("cannot watch this process");
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // where Yama asks for it: the keeper will be nobody's ancestor
   // Twice, so that the program gets no child that it does not know.
   const pid_t middle = fork();
   if (middle < 0) return system_error("cannot start the keeper");
   if (middle == 0) {
     const pid_t keeper = fork();
-    if (keeper == 0) run_keeper(options, std::move(to), program);
+    if (keeper == 0) run_keeper(options, std::move(to), self, program);
     _exit(keeper > 0 ? 0 : 1);
   }
   to.reset();

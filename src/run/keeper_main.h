@@ -16,6 +16,7 @@ struct KeeperOptions {
   std::uint64_t local = 0;       // bytes: the budget of the program
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
   Delivery delivery = Delivery::inline_signal;
+  bool at_once = false;  // processes do not begin dormant
 };
 
 // Forks a keeper for a program that is about to run in this process (exec), and waits until it is ready. The keeper

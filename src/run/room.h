@@ -1,8 +1,9 @@
 // What the processes of a program under `comex run` share with each other and their keeper: the budget, and who has
 // used how much of it. Plain words in a file in memory that the keeper makes and every process maps.
 //
-// A process takes an account when it starts. One that dies leaves it as it was; the keeper sees that and takes what is
-// in it off the budget.
+// A process takes an account when it starts, and is dormant: it runs as it would without comex. When the program nears
+// its budget, the keeper wakes it (run/waker.h). One that dies leaves its account as it was; the keeper sees that and
+// takes what is in it off the budget.
 //
 // Thread safety: atomics; see pager/budget.h. Fault path: yes.
 #pragma once
@@ -22,27 +23,57 @@ struct Room {
   static constexpr const char* kVariable = "COMEX_RUN";
   static constexpr const char* kPrefix = "1 ";
 
+  enum class Life : std::uint32_t { dormant, waking, awake };
+
   struct Owned {
     std::atomic<std::uint32_t> pid{0};  // 0: free
+    std::atomic<Life> life{Life::dormant};
     Account account;
+    // A process that is awake asks the keeper to stop its other threads: the id of the thread that asks; 0: none. The
+    // answer is the number of threads that were sent the signal, and one; 0: not yet.
+    std::atomic<std::uint32_t> stop_for{0};
+    std::atomic<std::uint32_t> stopped{0};
   };
 
   Delivery delivery = Delivery::inline_signal;  // how processes begin
   Budget budget;
+  std::atomic<std::uint32_t> keeper{0};   // its process id
+  std::atomic<bool> at_once{false};       // processes wake as they start, by themselves
+  std::atomic<std::uint32_t> request{0};  // counts what processes ask of the keeper; it sleeps on this word
+  std::atomic<std::uint32_t> used{0};     // no account beyond this index was ever opened
   std::array<Owned, kAccounts> accounts;
 
-  // nullptr if there is none.
+  // For a process that begins: after exec it is a new program with the account of the old one. nullptr if there is
+  // none.
   Owned* open_account(std::uint32_t pid) noexcept {
-    for (Owned& owned : accounts) {
+    const std::uint32_t last = used.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < last; ++i) {
+      if (accounts[i].pid.load(std::memory_order_acquire) != pid) continue;
+      clear(accounts[i]);
+      return &accounts[i];
+    }
+    for (std::uint32_t i = 0; i < kAccounts; ++i) {
       std::uint32_t nobody = 0;
-      if (owned.pid.compare_exchange_strong(nobody, pid, std::memory_order_acq_rel)) return &owned;
+      if (!accounts[i].pid.compare_exchange_strong(nobody, pid, std::memory_order_acq_rel)) continue;
+      std::uint32_t seen = used.load(std::memory_order_relaxed);
+      while (seen <= i && !used.compare_exchange_weak(seen, i + 1, std::memory_order_acq_rel)) {
+      }
+      return &accounts[i];
     }
     return nullptr;
   }
   // REQUIRES: its process is gone.
   void close_account(Owned& owned) noexcept {
-    budget.local.fetch_sub(owned.account.local.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
+    clear(owned);
     owned.pid.store(0, std::memory_order_release);
+  }
+
+ private:
+  void clear(Owned& owned) noexcept {
+    budget.local.fetch_sub(owned.account.local.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
+    owned.life.store(Life::dormant, std::memory_order_relaxed);
+    owned.stop_for.store(0, std::memory_order_relaxed);
+    owned.stopped.store(0, std::memory_order_relaxed);
   }
 };
 

@@ -30,9 +30,9 @@ class Crossing {
       futex_wake_all(inside_);
     }
   }
-  // REQUIRES: the caller is not inside, and nobody else closes.
+  // REQUIRES: the caller is not inside. Whoever closes second waits for the first to open.
   void close() noexcept {
-    closed_.store(1, std::memory_order_seq_cst);
+    while (closed_.exchange(1, std::memory_order_seq_cst) != 0) futex_wait(closed_, 1, Millis(100));
     for (std::uint32_t count = 0; (count = inside_.load(std::memory_order_seq_cst)) != 0;) {
       futex_wait(inside_, count, Millis(1));
     }

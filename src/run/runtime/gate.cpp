@@ -16,6 +16,7 @@
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
 #include "run/runtime/tasks.h"
+#include "run/runtime/world.h"
 #include "run/syscall_ranges.h"
 #include "run/syscall_table.h"
 
@@ -165,7 +166,12 @@ std::int64_t serve(const Call& call, ucontext_t& context) {
 
 }  // namespace
 
-void on_call(int, siginfo_t*, void* context) {
+void on_call(int signal, siginfo_t* info, void* context) {
+  constexpr int kDispatched = 2;  // SYS_USER_DISPATCH
+  if (info->si_code != kDispatched) {
+    if (!world.come(*info)) (void)signals.forward(signal, info, context);
+    return;
+  }
   ThreadState* const state = this_thread();
   state->selector = 0;
   const int error = errno;

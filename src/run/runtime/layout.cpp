@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <mutex>
 
@@ -86,7 +88,8 @@ void Layout::hand_back(std::uint64_t begin, std::uint64_t end) noexcept {
     const PageRun pages = pages_of(from, to);
     process.threads->hold_everything();
     for (PageNo page = pages.first; page < pages.end(); page = page + 1) {
-      settle(page, true);
+      // The kernel has zeros too.
+      if (!process.pager->table().load(page).is(PageState::untouched)) settle(page, true);
     }
     (void)process.memory.unguard(pages);
     (void)process.memory.dismiss(pages);
@@ -283,19 +286,60 @@ extern char __bss_start[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 }
 
+using Interval = Intervals::Interval;
+
+Interval common(Interval a, Interval b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+// What of a mapping a thread stands on; nothing, if it begins where it ends.
+struct Ground {
+  std::array<Interval, 3> parts;
+
+  Ground(const Standing& thread, Interval mapping) {
+    const auto inside = [&](std::uint64_t address) { return address >= mapping.begin && address < mapping.end; };
+    const std::uint64_t control_end = round_up(thread.thread_pointer + kControlBlock);
+    // libc puts the control block on top of the stack. Where it is elsewhere, nothing says where the stack ends.
+    const bool together = inside(thread.thread_pointer) && thread.thread_pointer >= thread.stack;
+    if (inside(thread.stack)) parts[0] = {mapping.begin, together ? control_end : mapping.end};
+    parts[1] = {(thread.thread_pointer - kThreadLocal) & ~kPageMask, control_end};
+    parts[2] = {thread.signal_stack & ~kPageMask, round_up(thread.signal_stack_end)};
+    for (Interval& part : parts) part = common(part, mapping);
+  }
+
+  static constexpr std::uint64_t kControlBlock = 4096;  // more than libc's
+  static constexpr std::uint64_t kThreadLocal = 64 << 10;
+};
+
 }  // namespace
 
-void Layout::begin() noexcept {
-  const Turn turn(mutex_);
+void Layout::take_over(std::uint64_t begin, std::uint64_t end, const Standing* threads) noexcept {
+  while (begin < end) {
+    Interval next{end, end};  // the first that is to be left alone
+    for (const Standing* thread = threads; thread != nullptr; thread = thread->next) {
+      for (const Interval& part : Ground(*thread, {begin, end}).parts) {
+        if (part.begin < part.end && part.begin < next.begin) next = part;
+      }
+    }
+    if (begin < next.begin) {
+      adopt(begin, next.begin);
+      for_each_present(pages_of(begin, next.begin), [](PageRun pages) { process.pager->found(pages); });
+    }
+    begin = next.end;
+  }
+}
+
+void Layout::begin(const Standing* threads) noexcept {
+  const std::lock_guard lock(mutex_);
   break_ = static_cast<std::uint64_t>(kernel(SYS_brk, 0));
   Maps maps;
   for (Maps::Mapping mapping; maps.next(mapping);) {
     const bool ours = mapping.begin < reinterpret_cast<std::uint64_t>(_end) &&
                       mapping.end > reinterpret_cast<std::uint64_t>(__bss_start);
-    if (!mapping.private_data || ours || process.own.owns(mapping.begin, mapping.end)) continue;
-    if (!mapping.heap && mapping.end - mapping.begin < kSmallest) continue;
-    adopt(mapping.begin, mapping.end);
-    for_each_present(pages_of(mapping.begin, mapping.end), [](PageRun pages) { process.pager->found(pages); });
+    const bool small = !mapping.heap && mapping.end - mapping.begin < kSmallest;
+    if (ours || small || mapping.locked || process.own.owns(mapping.begin, mapping.end)) continue;
+    if (mapping.private_data) take_over(mapping.begin, mapping.end, threads);
+    if (mapping.private_reserve) reserved_.add(mapping.begin, mapping.end);
   }
 }
 

@@ -5,7 +5,7 @@
 // mappings, and what is the runtime's own.
 //
 // Thread safety: the system calls from any thread; they are served one after another, as the kernel does. begin() once.
-// Fault path: everything but begin(); each call returns what the kernel would, -errno included.
+// Fault path: yes; each call returns what the kernel would, -errno included.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@
 #include "base/mutex.h"
 #include "pager/page.h"
 #include "run/runtime/intervals.h"
+#include "run/runtime/world.h"
 
 namespace comex::runtime {
 
 class Layout {
  public:
   // Adopts what there is.
-  void begin() noexcept;
+  void begin(const Standing* threads) noexcept;
 
   // In the child of a fork, where the kernel knows nothing of what is adopted.
   void enlist_again() noexcept;
@@ -42,6 +43,8 @@ class Layout {
 
   static PageRun pages_of(std::uint64_t begin, std::uint64_t end) noexcept;
   void adopt(std::uint64_t begin, std::uint64_t end) noexcept;
+  // The same for memory in use, but for what threads stand on.
+  void take_over(std::uint64_t begin, std::uint64_t end, const Standing* threads) noexcept;
   void forget(std::uint64_t begin, std::uint64_t end) noexcept;
   // Makes all of it local and leaves it to the kernel.
   void hand_back(std::uint64_t begin, std::uint64_t end) noexcept;

@@ -15,17 +15,20 @@
 
 namespace comex::runtime {
 
-// Reads /proc/self/maps a line at a time, without libc's streams.
+// A mapping at a time.
 class Maps {
  public:
   struct Mapping {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
-    bool private_data = false;  // rw-p, of no file
+    bool private_data = false;     // rw-p, of no file
+    bool private_reserve = false;  // ---p, of no file
     bool heap = false;
+    bool locked = false;
   };
 
-  Maps() noexcept : fd_(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
+  // The list that says what is locked takes the kernel long to make: it is asked for only if something is.
+  Maps() noexcept : locks_(anything_locked()), fd_(open_list(locks_ ? "/proc/self/smaps" : "/proc/self/maps")) {}
   ~Maps() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -39,7 +42,8 @@ class Maps {
     mapping.begin = number(at, 16);
     mapping.end = number(++at, 16);
     const char* const rights = ++at;
-    const bool data = rights[0] == 'r' && rights[1] == 'w' && rights[2] == '-' && rights[3] == 'p';
+    const bool data = starts(rights, "rw-p");
+    const bool reserve = starts(rights, "---p");
     at += 4;
     for (int field = 0; field < 2; ++field) {  // offset, device
       while (*at == ' ') ++at;
@@ -49,11 +53,40 @@ class Maps {
     const bool no_file = number(at, 10) == 0;
     while (*at == ' ') ++at;
     mapping.heap = starts(at, "[heap]");
-    mapping.private_data = data && no_file && (*at == 0 || mapping.heap);
+    const bool nameless = no_file && (*at == 0 || mapping.heap);
+    mapping.private_data = data && nameless;
+    mapping.private_reserve = reserve && nameless;
+    mapping.locked = locks_ && is_locked();
     return true;
   }
 
  private:
+  static int open_list(const char* path) noexcept { return ::open(path, O_RDONLY | O_CLOEXEC); }
+  static bool anything_locked() noexcept {
+    const int fd = open_list("/proc/self/status");
+    char text[4096];
+    const ssize_t got = fd < 0 ? 0 : ::read(fd, text, sizeof text - 1);
+    if (fd >= 0) ::close(fd);
+    text[got > 0 ? got : 0] = 0;
+    for (const char* at = text; *at != 0; ++at) {
+      if (!starts(at, "\nVmLck:")) continue;
+      at += 7;
+      while (*at == ' ' || *at == '\t') ++at;
+      return number(at, 10) != 0;
+    }
+    return false;
+  }
+  // Reads on to the last line about the mapping.
+  bool is_locked() noexcept {
+    char line[256];
+    while (read_line(line, sizeof line)) {
+      if (!starts(line, "VmFlags:")) continue;
+      for (const char* at = line; *at != 0; ++at)
+        if (starts(at, " lo")) return true;
+      return false;
+    }
+    return false;
+  }
   static bool starts(const char* text, const char* with) noexcept {
     while (*with != 0 && *text == *with) ++text, ++with;
     return *with == 0;
@@ -87,7 +120,8 @@ class Maps {
     return true;
   }
 
-  int fd_;
+  const bool locks_;
+  const int fd_;
   char buffer_[4096];
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

@@ -28,6 +28,8 @@ struct Process {
   UffdMemory memory{own};
   Share* budget = nullptr;
   Room* room = nullptr;
+  Room::Owned* owned = nullptr;  // our account in it
+  char keeper[108] = {};         // the name of its socket
   Outpost* outpost = nullptr;
   Pager* pager = nullptr;
   Threads* threads = nullptr;

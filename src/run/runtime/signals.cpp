@@ -32,18 +32,28 @@ bool Signals::calls(const KernelAction& action) noexcept {
   return action.handler != reinterpret_cast<void*>(SIG_DFL) && action.handler != reinterpret_cast<void*>(SIG_IGN);
 }
 
+// Everything else waits while we work: a handler of the program must not find our locks held by its own thread.
+void Signals::take(int signal, Handler handler, KernelAction* previous) noexcept {
+  const KernelAction mine{reinterpret_cast<void*>(handler), SA_SIGINFO | SA_NODEFER | kRestorer,
+                          reinterpret_cast<void*>(&comex_gate_restorer), open(~std::uint64_t{0} & ~bit(SIGSEGV))};
+  (void)kernel_action(signal, &mine, previous);
+}
+
+void Signals::expect(Handler poke) noexcept {
+  take(SIGSYS, poke, &actions_[SIGSYS]);
+}
+
 void Signals::begin(Handler faults, Handler calls_handler) noexcept {
   for (int signal = 1; signal <= kSignals; ++signal) {
-    if (kernel_action(signal, nullptr, &actions_[signal]) < 0) continue;
     const bool ours = signal == SIGBUS || signal == SIGSYS;
-    if (!ours && calls(actions_[signal])) (void)install(signal, actions_[signal]);
+    if (ours || kernel_action(signal, nullptr, &actions_[signal]) < 0) continue;
+    if (calls(actions_[signal])) (void)install(signal, actions_[signal]);
   }
-  // Everything else waits while we work: a handler of the program must not find our locks held by its own thread.
-  KernelAction mine{reinterpret_cast<void*>(faults), SA_SIGINFO | SA_NODEFER | kRestorer,
-                    reinterpret_cast<void*>(&comex_gate_restorer), open(~std::uint64_t{0} & ~bit(SIGSEGV))};
-  (void)kernel_action(SIGBUS, &mine, nullptr);
-  mine.handler = reinterpret_cast<void*>(calls_handler);
-  (void)kernel_action(SIGSYS, &mine, nullptr);
+  take(SIGBUS, faults, &actions_[SIGBUS]);
+  KernelAction before{};
+  take(SIGSYS, calls_handler, &before);
+  // The program's own, if it has taken the signal for itself since expect(), or there was none.
+  if (before.restorer != reinterpret_cast<void*>(&comex_gate_restorer)) actions_[SIGSYS] = before;
 }
 
 std::int64_t Signals::install(int signal, const KernelAction& action) noexcept {

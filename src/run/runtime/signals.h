@@ -27,6 +27,8 @@ class Signals {
  public:
   using Handler = void (*)(int, siginfo_t*, void*);
 
+  // Takes SIGSYS, for the one that the keeper sends, while the process is dormant.
+  void expect(Handler poke) noexcept;
   // Takes SIGBUS and SIGSYS, and puts itself in front of the handlers that there are.
   void begin(Handler faults, Handler calls) noexcept;
 
@@ -50,6 +52,7 @@ class Signals {
   static constexpr int kSignals = 64;
   static constexpr std::uint64_t bit(int signal) { return std::uint64_t{1} << (signal - 1); }
   static bool calls(const KernelAction& action) noexcept;
+  static void take(int signal, Handler handler, KernelAction* previous) noexcept;
   std::int64_t install(int signal, const KernelAction& action) noexcept;
 
   Mutex mutex_;                         // orders changes

@@ -1,6 +1,8 @@
-// How the runtime begins in a program: before main, when the loader calls our constructor.
+// How the runtime begins in a program: dormant, before main, when the loader calls our constructor; and how it wakes.
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,13 +11,12 @@
 
 #include "run/outpost.h"
 #include "run/room.h"
-#include "run/runtime/evictor.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/gate.h"
 #include "run/runtime/layout.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
-#include "run/runtime/tasks.h"
+#include "run/runtime/world.h"
 
 // Nothing of ours may come from the program's heap. What is made here is made once, and lives as long as the program.
 void* operator new(std::size_t bytes) {
@@ -61,25 +62,55 @@ Room* enter_room(const char* path) {
   return room == MAP_FAILED ? nullptr : static_cast<Room*>(room);
 }
 
-void begin(const char* variable) {
-  char name[108];
-  char path[108];
-  if (!read_variable(variable, name, path, sizeof path)) stop("COMEX_RUN is not of this version of comex");
-  process.room = enter_room(path);
-  if (process.room == nullptr) stop("the keeper of this program is gone");
-  Room::Owned* const owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
-  if (owned == nullptr) stop("too many processes");
-  if (process.own.reserve() != Errc::ok) stop("no addresses for the runtime; is there a limit (ulimit -v)?");
-  if (process.memory.open(process.room->delivery) != Errc::ok) stop("no right to userfaultfd");
+// What the signal by which the keeper wakes us comes to while the process is dormant.
+void on_poke(int, siginfo_t* info, void*) {
+  (void)world.come(*info);
+}
 
+// After a fork of a process that is dormant.
+void begin_dormant_child() {
+  if (process.pager != nullptr) return;
+  process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
+  if (process.owned == nullptr) stop("too many processes");
+}
+
+// All that a process does that never comes near its budget.
+void begin(const char* variable) {
+  char path[108];
+  if (!read_variable(variable, process.keeper, path, sizeof path)) stop("COMEX_RUN is not of this version of comex");
+  // Of another user by now (a daemon that gave up its rights), or the keeper is gone: it can do without.
+  process.room = enter_room(path);
+  if (process.room == nullptr) return;
+  process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
+  if (process.owned == nullptr) stop("too many processes");
+  if (process.own.reserve() != Errc::ok) stop("no addresses for the runtime; is there a limit (ulimit -v)?");
+  // Now, for the loader has locks that must not be waited for in a signal handler.
+  if (process.own_threads.prepare([](std::size_t bytes) { return process.own.take(bytes); }) != Errc::ok) {
+    stop("no memory for the runtime");
+  }
+  if (process.room->at_once.load(std::memory_order_relaxed)) return world.wake_alone();
+  prctl(PR_SET_PTRACER, process.room->keeper.load(std::memory_order_relaxed));  // where Yama asks for it
+  signals.expect(&on_poke);
+  pthread_atfork(nullptr, nullptr, &begin_dormant_child);
+}
+
+[[gnu::constructor]] void on_load() {
+  const char* const variable = std::getenv(Room::kVariable);
+  if (variable != nullptr) begin(variable);
+}
+
+}  // namespace
+
+void prepare_process(const Standing* threads) noexcept {
+  if (process.memory.open(process.room->delivery) != Errc::ok) stop("no right to userfaultfd");
   Fd socket;
-  if (connect_keeper(name, &socket) != Errc::ok) stop("the keeper of this program does not answer");
+  if (connect_keeper(process.keeper, &socket) != Errc::ok) stop("the keeper of this program does not answer");
   OutpostConfig config;
   config.own = &own;
   if (Outpost::create(hide(std::move(socket)), config, &process.outpost) != Errc::ok) {
     stop("the keeper of this program does not answer");
   }
-  process.budget = new Share(process.room->budget, owned->account);
+  process.budget = new Share(process.room->budget, process.owned->account);
   process.threads = new Threads(process.own.take(Threads::bytes()));
   auto pager = Pager::create({.memory = process.memory,
                               .frames = *process.outpost,
@@ -90,24 +121,11 @@ void begin(const char* variable) {
                              {});
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
-  if (process.own_threads.prepare([](std::size_t bytes) { return process.own.take(bytes); }) != Errc::ok) {
-    stop("no memory for the runtime");
-  }
   signals.begin(&on_fault, &on_call);
-  ThreadState* const state = process.threads->enter(static_cast<std::uint32_t>(getpid()));
-  arm(*state);
   // Before anything is adopted: from then on a touch may have to be served.
-  if (!start_evictor() || !process.messages.start()) stop("cannot start a thread");
-  layout.begin();
-  state->selector = 1;
+  if (!process.messages.start()) stop("cannot start a thread");
+  layout.begin(threads);
 }
-
-[[gnu::constructor]] void on_load() {
-  const char* const variable = std::getenv(Room::kVariable);
-  if (variable != nullptr) begin(variable);
-}
-
-}  // namespace
 
 Fd hide(Fd descriptor) noexcept {
   constexpr int kHigh = 512;  // out of the way of programs that count on getting small numbers

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "run/runtime/evictor.h"
@@ -28,12 +29,23 @@ void load(Registers& to, const greg_t* from) {
                  get(REG_RBX), get(REG_RDX), get(REG_RAX), get(REG_RSP), get(REG_RIP)};
 }
 
+// A new thread may be given a stack that was adopted: from the heap, or that of a thread that ended before this process
+// was woken. Nothing says how far it goes; libc's are of this size.
+void leave_ground(std::uint64_t stack, std::uint64_t flags, std::uint64_t thread_pointer) noexcept {
+  constexpr std::uint64_t kStack = 8 << 20;
+  constexpr std::uint64_t kThreadLocal = 64 << 10;
+  constexpr std::uint64_t kControlBlock = 4096;
+  layout.leave_alone(stack - std::min(stack, kStack), stack);
+  if ((flags & CLONE_SETTLS) != 0) layout.leave_alone(thread_pointer - kThreadLocal, thread_pointer + kControlBlock);
+}
+
 // In the child of a fork, before anything of the program runs.
 void begin_child(ThreadState& mine) noexcept {
   process.threads->only(mine);
-  Room::Owned* const owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
-  if (owned == nullptr) stop("too many processes");
-  *process.budget = Share(process.room->budget, owned->account);
+  process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
+  if (process.owned == nullptr) stop("too many processes");
+  process.owned->life.store(Room::Life::awake, std::memory_order_release);
+  *process.budget = Share(process.room->budget, process.owned->account);
   if (process.outpost->after_fork_in_child() != Errc::ok) stop("the keeper of this program has no room for a child");
   process.memory.forget_parent();
   if (process.memory.open(process.memory.delivery()) != Errc::ok) stop("a child has no right to userfaultfd");
@@ -64,6 +76,7 @@ std::int64_t clone_task(greg_t* registers) noexcept {
   const auto flags = static_cast<std::uint64_t>(registers[REG_RDI]);
   const auto stack = static_cast<std::uint64_t>(registers[REG_RSI]);
   if ((flags & CLONE_VM) == 0 || stack == 0) return fork_task(registers);
+  leave_ground(stack, flags, static_cast<std::uint64_t>(registers[REG_R8]));
   ThreadState* const mine = this_thread();
   // Its own id is not known yet; any will do.
   ThreadState* const child = process.threads->enter(static_cast<std::uint32_t>(getpid()));

@@ -1,0 +1,146 @@
+#include "run/poke.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <ctime>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "run/poke_value.h"
+
+namespace comex {
+namespace {
+
+constexpr std::uint32_t kThreads = 4;
+
+// What a child and the test both see.
+struct Seen {
+  std::atomic<bool> go{false};
+  std::atomic<std::uint32_t> begun{0};
+  std::atomic<std::uint32_t> poked{0};
+  std::atomic<std::uint32_t> told{0};  // the number of threads, as the signal has it
+  std::atomic<std::uint32_t> interrupted{0};
+  std::atomic<bool> release{false};
+};
+
+Seen* seen = nullptr;
+
+void on_poke(int, siginfo_t* info, void*) {
+  const auto value = reinterpret_cast<std::uint64_t>(info->si_value.sival_ptr);
+  if (!PokeValue::is(value)) return;
+  seen->told = PokeValue::threads(value);
+  ++seen->poked;
+}
+
+// A call is over when it returns anything but what a signal makes of it.
+template <typename F>
+void wait_in(F&& call) {
+  ++seen->begun;
+  if (call() < 0 && errno == EINTR) ++seen->interrupted;
+}
+
+[[noreturn]] void be_child(int pipe_end) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  while (!seen->go) {
+  }
+  struct sigaction action {};
+  action.sa_sigaction = &on_poke;
+  action.sa_flags = SA_SIGINFO;  // no SA_RESTART: calls would fail with EINTR
+  sigaction(SIGSYS, &action, nullptr);
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // SIGSYS too
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    char byte = 0;
+    wait_in([&] { return read(pipe_end, &byte, 1); });
+  });
+  threads.emplace_back([&] {
+    const int epoll = epoll_create1(0);
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLHUP;
+    epoll_ctl(epoll, EPOLL_CTL_ADD, pipe_end, &event);
+    wait_in([&] { return epoll_wait(epoll, &event, 1, -1); });
+  });
+  threads.emplace_back([] {
+    ++seen->begun;
+    while (!seen->release) {  // in no call at all
+    }
+  });
+  const timespec time{0, 500'000'000};
+  wait_in([&] { return nanosleep(&time, nullptr); });
+  for (std::thread& thread : threads) thread.join();
+  _exit(0);
+}
+
+class PokeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    void* const memory = mmap(nullptr, sizeof(Seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    seen = new (memory) Seen;
+    ASSERT_EQ(pipe(ends_), 0);
+    child_ = fork();
+    if (child_ == 0) {
+      close(ends_[1]);
+      be_child(ends_[0]);
+    }
+    if (!can_poke(child_)) GTEST_SKIP() << "no right to ptrace";
+    seen->go = true;
+    const Deadline patience(std::chrono::seconds(20));
+    while (seen->begun < kThreads && !patience.passed()) std::this_thread::yield();
+  }
+  void TearDown() override {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    for (const int end : ends_) close(end);
+    munmap(seen, sizeof(Seen));
+  }
+
+  pid_t child_ = -1;
+  int ends_[2] = {-1, -1};
+};
+
+TEST_F(PokeTest, every_thread_gets_it_and_no_call_is_interrupted) {
+  const Deadline patience(std::chrono::seconds(20));
+  for (std::uint32_t round = 1; round <= 10; ++round) {
+    const auto count = poke(child_, 0, patience);
+    ASSERT_TRUE(count) << count.error().message;
+    EXPECT_EQ(*count, kThreads);
+    while (seen->poked < round * kThreads && !patience.passed()) std::this_thread::yield();
+    ASSERT_EQ(seen->poked, round * kThreads);
+    EXPECT_EQ(seen->told, kThreads);
+  }
+  ASSERT_EQ(write(ends_[1], "x", 1), 1);
+  close(ends_[1]);
+  seen->release = true;
+  int status = 0;
+  EXPECT_EQ(waitpid(child_, &status, 0), child_);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(seen->interrupted, 0U);
+}
+
+TEST_F(PokeTest, a_spared_thread_does_not_get_it) {
+  const auto count = poke(child_, child_, Deadline(std::chrono::seconds(20)));
+  ASSERT_TRUE(count) << count.error().message;
+  EXPECT_EQ(*count, kThreads - 1);
+}
+
+TEST_F(PokeTest, a_process_that_is_not_there) {
+  kill(child_, SIGKILL);
+  waitpid(child_, nullptr, 0);
+  const auto count = poke(child_, 0, Deadline(std::chrono::seconds(1)));
+  ASSERT_FALSE(count);
+  EXPECT_EQ(count.error().code, Errc::disconnected);
+}
+
+}  // namespace
+}  // namespace comex
