@@ -64,6 +64,7 @@ class Share {
     const std::uint64_t low = budget_->low.load(std::memory_order_relaxed);
     return now <= (running ? low : budget_->high.load(std::memory_order_relaxed)) ? 0 : now - low;
   }
+  [[nodiscard]] std::uint64_t limit() const noexcept { return budget_->limit.load(std::memory_order_relaxed); }
   // Of this process.
   [[nodiscard]] std::uint64_t local() const noexcept { return account_->local.load(std::memory_order_relaxed); }
 

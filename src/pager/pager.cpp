@@ -20,6 +20,12 @@ std::uint32_t all_or_one(PageRun pages, Place&& place) noexcept {
 
 constexpr Millis kLandingPatience{1000};  // a try of several
 
+// A small budget is not for copies of what nobody may need.
+std::uint32_t buffer_pages(const Share& budget) {
+  constexpr std::uint64_t kShare = 32;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(ReadBuffer::kPages, budget.limit() / kShare));
+}
+
 }  // namespace
 
 Expected<std::unique_ptr<Pager>> Pager::create(const Parts& parts, StagingConfig staging) {
@@ -42,7 +48,8 @@ Pager::Pager(const Parts& parts, std::unique_ptr<PageTable> table)
       victims_(parts.victims),
       prefetcher_(parts.prefetcher),
       pins_(parts.pins),
-      table_(std::move(table)) {}
+      table_(std::move(table)),
+      buffer_(parts.memory, buffer_pages(parts.budget)) {}
 
 // --- faults ---
 
@@ -114,11 +121,58 @@ Served Pager::unstage(PageNo page, Word& word, Faulter& faulter) noexcept {
   return Served::staged;
 }
 
+// Frames to be read, and where to.
+struct Pager::Wanted {
+  std::array<Segment, 1 + Faulter::kMostAlong> segments;
+  std::size_t count = 0;
+
+  // Frames that follow one another, into memory that does, are one segment.
+  void add(FrameNo frame, std::byte* into) noexcept {
+    Segment* const last = count > 0 ? &segments[count - 1] : nullptr;
+    if (last != nullptr && last->first + last->count == frame && last->local + last->count * kPageSize == into) {
+      ++last->count;
+    } else {
+      segments[count++] = Segment{frame, 1, into};
+    }
+  }
+};
+
+// Neighbours that this thread has locked.
+struct Pager::Group {
+  static constexpr std::uint32_t kMost = 16;
+
+  std::array<PageNo, kMost> pages;
+  std::uint32_t count = 0;
+};
+
 Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept {
   const std::uint32_t count = 1 + lock_along(page, entry, faulter);
+  const NodeId node = entry.location().node;
+  const auto bounce = [&](std::uint32_t i) { return faulter.bounce + i * kPageSize; };
   std::array<Location, 1 + Faulter::kMostAlong> where;
-  for (std::uint32_t i = 0; i < count; ++i) where[i] = Entry((&word)[i].load(std::memory_order_relaxed)).location();
-  const Errc result = read(std::span(where).first(count), faulter.bounce);
+  Wanted wanted;
+  bool buffered = false;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    where[i] = Entry((&word)[i].load(std::memory_order_relaxed)).location();
+    if (!buffer_.take(page + i, bounce(i))) {
+      wanted.add(where[i].frame, bounce(i));
+    } else {
+      prefetcher_.used(faulter.history);
+      buffered = buffered || i == 0;
+    }
+  }
+  Group group;
+  if (count == 1 && !buffered && !frames_.is_near(node)) {
+    lock_around(page, entry, faulter, group);
+    for (std::uint32_t i = 0; i < group.count; ++i) {
+      wanted.add(table_->load(group.pages[i]).location().frame, bounce(1 + i));
+    }
+  }
+  const Errc result = wanted.count > 0 ? read(node, wanted) : Errc::ok;
+  for (std::uint32_t i = 0; i < group.count; ++i) {
+    if (result == Errc::ok) buffer_.put(group.pages[i], bounce(1 + i));
+    table_->unlock(group.pages[i], *table_->find(group.pages[i]));
+  }
   // The page itself is dirty at once if it is written to; those that come along are clean in any case.
   const std::uint32_t first_clean = write ? 1 : 0;
   std::uint32_t there = 0;
@@ -142,8 +196,28 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   }
   stats_.pages_in.fetch_add(there, std::memory_order_relaxed);
   if (there > 0) stats_.pages_along.fetch_add(there - 1, std::memory_order_relaxed);
+  stats_.pages_around.fetch_add(group.count, std::memory_order_relaxed);
   if (result != Errc::ok) return Served::lost;
-  return there > 0 ? Served::remote : Served::failed;
+  if (there == 0) return Served::failed;
+  return buffered ? Served::buffered : Served::remote;
+}
+
+void Pager::lock_around(PageNo page, Entry entry, Faulter& faulter, Group& group) noexcept {
+  const std::uint64_t size = prefetcher_.around(faulter.history, Group::kMost);
+  if (size <= 1) return;
+  const PageNo first{page.value - page.value % size};  // in one block, and so in one leaf
+  Word* const words = table_->find(first);
+  for (std::uint64_t i = 0; i < size && group.count + 1 < size; ++i) {
+    const PageNo other = first + i;
+    Entry was;
+    if (other == page || !table_->try_lock(words[i], PageState::remote, &was)) continue;
+    if (was.location().node == entry.location().node && !buffer_.has(other)) {
+      group.pages[group.count++] = other;
+    } else {
+      table_->unlock(other, words[i]);
+    }
+  }
+  prefetcher_.brought(faulter.history, group.count);
 }
 
 std::uint32_t Pager::lock_along(PageNo page, Entry entry, Faulter& faulter) noexcept {
@@ -175,21 +249,10 @@ std::uint32_t Pager::lock_along(PageNo page, Entry entry, Faulter& faulter) noex
   return 0;
 }
 
-Errc Pager::read(std::span<const Location> where, std::byte* into) noexcept {
-  std::array<Segment, 1 + Faulter::kMostAlong> segments;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < where.size(); ++i) {
-    Segment* const last = count > 0 ? &segments[count - 1] : nullptr;
-    if (last != nullptr && last->first + last->count == where[i].frame) {
-      ++last->count;
-    } else {
-      segments[count++] = Segment{where[i].frame, 1, into + i * kPageSize};
-    }
-  }
-  const NodeId node = where[0].node;
+Errc Pager::read(NodeId node, const Wanted& wanted) noexcept {
   const Deadline patience(kMostPatience);
   for (;;) {
-    const Errc result = frames_.read(node, std::span(segments).first(count));
+    const Errc result = frames_.read(node, std::span(wanted.segments).first(wanted.count));
     if (result != Errc::disconnected && result != Errc::timeout) return result;
     if (const Errc decided = frames_.wait_until_decided(node, patience); decided != Errc::ok) return decided;
   }
@@ -218,6 +281,7 @@ void Pager::give_up(PageNo page, Word& word, Entry entry) noexcept {
     while ((entry = Entry(word.load(std::memory_order_acquire))).is(PageState::staged)) sched_yield();
     return release(entry.location());
   }
+  if (entry.is(PageState::remote)) buffer_.drop(page);
   if (entry.is(PageState::remote) || entry.clean()) release(entry.location());
 }
 
@@ -299,6 +363,7 @@ Errc Pager::relocate(PageRun from, PageNo to) noexcept {
     Word& its = *table_->find(there);
     (void)table_->lock(there, its);
     if (entry.clean()) release(entry.location());
+    if (entry.is(PageState::remote)) buffer_.drop(page);
     const bool here = entry.is(PageState::resident);
     if (here) admit(there);
     table_->unlock(there, its, entry.is(PageState::remote) ? Entry::remote(entry.location()) : Entry(entry.state()));

@@ -16,7 +16,8 @@
 // Invariants:
 //  1. A page's bytes are in exactly one place that counts: its entry says which.
 //  2. A resident page that is not clean is sent to staging, whole, after it was guarded and before it is discarded.
-//  3. Frames belong to one entry each; the pager gives a frame back when its entry stops naming it.
+//  3. What is in the read buffer is a copy of a page that is remote.
+//  4. Frames belong to one entry each; the pager gives a frame back when its entry stops naming it.
 #pragma once
 
 #include <array>
@@ -29,6 +30,7 @@
 #include "pager/budget.h"
 #include "pager/page_table.h"
 #include "pager/prefetch.h"
+#include "pager/read_buffer.h"
 #include "pager/victims.h"
 #include "pool/frames.h"
 #include "pool/staging.h"
@@ -42,6 +44,7 @@ enum class Served : std::uint8_t {
   zeros,     // first touch
   written,   // a clean page is now dirty
   staged,
+  buffered,  // from the read buffer
   remote,
   lost,    // the only copy is gone: the program must not go on
   failed,  // the program's memory could not be changed
@@ -64,9 +67,10 @@ class Pins {
 };
 
 struct PagerStats {
-  std::array<std::atomic<std::uint64_t>, 8> faults{};  // by Served
+  std::array<std::atomic<std::uint64_t>, 9> faults{};  // by Served
   std::atomic<std::uint64_t> pages_in{0};              // read from frames
   std::atomic<std::uint64_t> pages_along{0};           // ... of which nobody had asked for them yet
+  std::atomic<std::uint64_t> pages_around{0};          // read into the read buffer
   std::atomic<std::uint64_t> evicted{0};
   std::atomic<std::uint64_t> dropped{0};              // ... of which were clean, and not sent
   std::atomic<std::uint64_t> evictions_by_faults{0};  // times that eviction was behind
@@ -130,7 +134,11 @@ class Pager {
 
   // Locks pages that follow and are in the same state, the remote ones at the same node. Returns how many.
   std::uint32_t lock_along(PageNo page, Entry entry, Faulter& faulter) noexcept;
-  Errc read(std::span<const Location> where, std::byte* into) noexcept;
+  // Locks remote neighbours of a page at the same node that are not in the read buffer.
+  struct Group;
+  void lock_around(PageNo page, Entry entry, Faulter& faulter, Group& group) noexcept;
+  struct Wanted;
+  Errc read(NodeId node, const Wanted& wanted) noexcept;
   // Makes room for pages that are about to be local, and counts them.
   void charge(std::uint64_t pages) noexcept;
   void admit(PageNo page) noexcept;
@@ -154,6 +162,7 @@ class Pager {
   const Pins& pins_;
   const std::unique_ptr<PageTable> table_;
   std::unique_ptr<Staging> staging_;
+  ReadBuffer buffer_;
   PagerStats stats_;
 };
 

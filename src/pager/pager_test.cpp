@@ -24,16 +24,31 @@ class SomePins final : public Pins {
   std::atomic<std::uint64_t> first_block{0};
 };
 
+// Brings neighbours in with every page.
+class AllAround final : public Prefetcher {
+ public:
+  std::uint32_t along(History& history, PageNo page, std::uint32_t most) const noexcept override {
+    return runs.along(history, page, most);
+  }
+  std::uint32_t around(History&, std::uint32_t most) const noexcept override { return most; }
+  void brought(History&, std::uint32_t) const noexcept override {}
+  void used(History&) const noexcept override {}
+
+ private:
+  NextPages runs;
+};
+
 // A program of a few pages with a budget of fewer.
 class PagerTest : public ::testing::Test {
  protected:
-  void begin(std::uint32_t pages, std::uint32_t local, std::uint16_t nodes = 1) {
+  void begin(std::uint32_t pages, std::uint32_t local, std::uint16_t nodes = 1, bool around = false) {
+    const Prefetcher& prefetcher = around ? static_cast<const Prefetcher&>(all_around_) : next_pages_;
     pages_ = pages;
     memory_ = std::make_unique<FakeMemory>(pages);
     frames_ = std::make_unique<FakeFrames>(nodes, pages + 1024);
     words_.set(local, local / 4);
     victims_ = std::make_unique<Fifo>(*memory_, pages);
-    auto pager = Pager::create({*memory_, *frames_, budget_, *victims_, prefetcher_, pins_}, {.batches = 8});
+    auto pager = Pager::create({*memory_, *frames_, budget_, *victims_, prefetcher, pins_}, {.batches = 8});
     ASSERT_TRUE(pager) << pager.error().message;
     pager_ = *std::move(pager);
     ASSERT_EQ(pager_->adopt(PageRun{kFirst, pages}), Errc::ok);
@@ -70,7 +85,8 @@ class PagerTest : public ::testing::Test {
   std::unique_ptr<FakeMemory> memory_;
   std::unique_ptr<FakeFrames> frames_;
   std::unique_ptr<Fifo> victims_;
-  NextPages prefetcher_;
+  NextPages next_pages_;
+  AllAround all_around_;
   SomePins pins_;
   std::unique_ptr<Pager> pager_;
   std::atomic<Served> last_{Served::already};
@@ -209,6 +225,36 @@ TEST_F(PagerTest, fault_randomAccessBringsInNothingElse) {
   send_all();
   for (std::uint32_t i = 0; i < 500; ++i) EXPECT_EQ(load(i * 389 % 1024), i * 389 % 1024);
   EXPECT_EQ(pager_->stats().pages_in, 500U);
+}
+
+TEST_F(PagerTest, fault_neighboursComeInTheSameRead) {
+  begin(1024, 1024, 1, true);
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, 100 + page);
+  send_all();
+  EXPECT_EQ(load(37), 137U);
+  EXPECT_EQ(frames_->reads(), 1);
+  for (const std::uint32_t page : {35U, 47U, 32U}) {
+    EXPECT_EQ(load(page), 100 + page);
+    EXPECT_EQ(last_, Served::buffered) << page;
+  }
+  EXPECT_EQ(frames_->reads(), 1);
+  EXPECT_EQ(load(48), 148U);  // of the next group
+  EXPECT_EQ(last_, Served::remote);
+  EXPECT_EQ(budget_.local(), 5U) << "what is in the buffer is not mapped";
+}
+
+TEST_F(PagerTest, fault_copiesInTheBufferDoNotOutliveTheirPage) {
+  begin(1024, 1024, 1, true);
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, 100 + page);
+  send_all();
+  EXPECT_EQ(load(37), 137U);
+  // Each of these leaves the remote state in another way, and comes back to it with other bytes.
+  pager_->clear(PageRun{kFirst + 38, 1});
+  store(38, 1);
+  store(39, 2);
+  send_all();
+  EXPECT_EQ(load(38), 1U);
+  EXPECT_EQ(load(39), 2U);
 }
 
 TEST_F(PagerTest, fault_overTheBudgetEvictsFirst) {
@@ -381,11 +427,14 @@ TEST_F(PagerTest, fault_memoryThatIsGone) {
 
 // Threads write and check words of their own in pages they share, with a budget of an eighth, while one evicts and one
 // clears pages of its own.
-TEST_F(PagerTest, model_everyWordAlwaysReadsAsLastWritten) {
+class PagerModelTest : public PagerTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Neighbours, PagerModelTest, ::testing::Bool(), ::testing::PrintToStringParamName());
+
+TEST_P(PagerModelTest, everyWordAlwaysReadsAsLastWritten) {
   constexpr std::uint32_t kPages = 1024;
   constexpr unsigned kThreads = 3;
   constexpr int kSteps = 30'000;
-  begin(kPages, kPages / 8, 2);
+  begin(kPages, kPages / 8, 2, GetParam());
   std::atomic<bool> stop{false};
   std::thread evictor([&] {
     std::mt19937 random(99);

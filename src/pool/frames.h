@@ -26,6 +26,8 @@ class Frames {
   // Frames whose pages are not needed any more. REQUIRES: no transfer of them is under way or will be.
   virtual void give_back(const Run& run) noexcept = 0;
   [[nodiscard]] virtual std::uint32_t at_hand() const noexcept = 0;
+  // Whether a read from there costs no more than its bytes: there is nothing to be gained by reading more at once.
+  [[nodiscard]] virtual bool is_near(NodeId) const noexcept { return false; }
 
   // The transfer ends in Errc::disconnected: no link now, the frames may come back (wait_until_decided); in
   // Errc::fenced: they are lost.

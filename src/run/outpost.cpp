@@ -113,6 +113,11 @@ void Outpost::give_back(const Run& run) noexcept {
   if (!returns_.add(run)) stranded_.fetch_add(run.count, std::memory_order_relaxed);
 }
 
+bool Outpost::is_near(NodeId node) const noexcept {
+  const OutpostNode* const known = find(node);
+  return known != nullptr && known->shm();
+}
+
 std::uint32_t Outpost::at_hand() const noexcept {
   const std::lock_guard lock(frames_mutex_);
   std::uint32_t frames = 0;

@@ -70,6 +70,7 @@ class Outpost final : public Frames {
   void put_back(const Run& run) noexcept override;
   void give_back(const Run& run) noexcept override;
   [[nodiscard]] std::uint32_t at_hand() const noexcept override;
+  [[nodiscard]] bool is_near(NodeId node) const noexcept override;
   void submit(NodeId node, Transfer& transfer) noexcept override;
   void poll(NodeId node) noexcept override;
   Errc wait(NodeId node, Transfer& transfer) noexcept override;
