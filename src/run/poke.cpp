@@ -83,6 +83,11 @@ class Stopped {
     return {};
   }
 
+  // Whether they have a handler for the signal. One that has become another program has none yet, and would end.
+  [[nodiscard]] bool handled() const {
+    return (status_of(process_, tasks_.front().id, "SigCgt:", 16) & bit(SIGSYS)) != 0;
+  }
+
   // To all of them. Returns how many there are.
   std::uint32_t send() {
     const auto count = static_cast<std::uint32_t>(tasks_.size());
@@ -205,6 +210,7 @@ class Stopped {
 Expected<std::uint32_t> poke(pid_t process, pid_t spared, Deadline patience) {
   Stopped threads(process, spared);
   if (auto stopped = threads.stop(patience); !stopped) return std::move(stopped).error();
+  if (!threads.handled()) return Error{Errc::busy, "it has no handler for the signal, or none yet"};
   return threads.send();
 }
 

@@ -134,6 +134,22 @@ TEST_F(PokeTest, a_spared_thread_does_not_get_it) {
   EXPECT_EQ(*count, kThreads - 1);
 }
 
+TEST(Poke, a_process_without_a_handler_is_left_alone) {
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  }
+  const auto count = poke(child, 0, Deadline(std::chrono::seconds(20)));
+  ASSERT_FALSE(count);
+  if (count.error().code != Errc::denied) {
+    EXPECT_EQ(count.error().code, Errc::busy);
+    EXPECT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "it lives";
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
 TEST_F(PokeTest, a_process_that_is_not_there) {
   kill(child_, SIGKILL);
   waitpid(child_, nullptr, 0);
