@@ -4,14 +4,24 @@
 // Fault path: all of them.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "base/expected.h"
-#include "pager/page.h"
+#include "pager/block_runs.h"
 
 namespace comex {
+
+// Pages of a block that nobody can change any more.
+struct Seized {
+  BlockNo block;
+  Slots pages = 0;
+  Slots moved = 0;             // of those: they are not where they were
+  std::byte* shelf = nullptr;  // where to, if they were moved together
+  std::array<const std::byte*, kBlockPages> bytes{};
+};
 
 class Memory {
  public:
@@ -26,6 +36,12 @@ class Memory {
   virtual Errc unguard(PageRun pages) noexcept = 0;
   // Takes the pages away: the next touch is a fault. Those that are not there do not matter.
   virtual Errc discard(std::span<const PageRun> pages) noexcept = 0;
+  // Seizes pages of a block that are there: nobody can change those in the answer, neither the program nor the kernel
+  // behind its back, which may have pinned a page and write to it without looking at the page table; such a page is not
+  // in the answer. `locked`: pages of the block that nobody else puts there or takes away meanwhile.
+  virtual Seized seize(BlockNo block, Slots locked, Slots wanted) noexcept;
+  // The end of it: `back` is the program's again, the rest, as far as it was moved, is thrown away.
+  virtual void release(const Seized& seized, Slots back) noexcept;
   // To read a page that is there.
   [[nodiscard]] virtual const std::byte* bytes(PageNo page) const noexcept = 0;
   // Zeroed memory for the pager itself, never given back; nullptr if there is none.

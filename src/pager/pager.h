@@ -152,7 +152,7 @@ class Pager {
   struct Taken;
   std::uint64_t evict_block(BlockNo block) noexcept;
   Taken take(BlockNo block) noexcept;
-  Slots send(const Taken& taken, Slots dirty) noexcept;
+  Slots send(const Taken& taken, const Seized& seized) noexcept;
 
   Memory& memory_;
   Frames& frames_;

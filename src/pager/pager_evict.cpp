@@ -1,4 +1,4 @@
-// How a block leaves: locked, guarded, copied to staging, discarded, unlocked, in this order. Why no write is lost on
+// How a block leaves: locked, seized, copied to staging, discarded, unlocked, in this order. Why no write is lost on
 // the way: "A write that races with eviction" in docs/design-notes.md.
 #include <bit>
 #include <cstring>
@@ -10,21 +10,6 @@ namespace {
 
 // The longest that one call of evict() waits for staging to have room. It is called again if need be.
 constexpr Millis kRoomPatience{100};
-
-// Calls f(PageRun) for the runs of `slots` that have any of `wanted`, from the first such page to the last.
-template <typename F>
-void for_each_run(BlockNo block, Slots slots, Slots wanted, F&& f) {
-  while (slots != 0) {
-    const auto first = static_cast<unsigned>(std::countr_zero(slots));
-    const auto length = static_cast<unsigned>(std::countr_one(slots >> first));
-    const Slots run = slots_below(length) << first;
-    slots &= ~run;
-    if ((wanted & run) == 0) continue;
-    const auto from = static_cast<unsigned>(std::countr_zero(wanted & run));
-    const auto to = 64 - static_cast<unsigned>(std::countl_zero(wanted & run));
-    f(PageRun{block.first() + from, to - from});
-  }
-}
 
 }  // namespace
 
@@ -62,19 +47,19 @@ std::uint64_t Pager::evict(std::uint64_t want) noexcept {
 std::uint64_t Pager::evict_block(BlockNo block) noexcept {
   Taken taken = take(block);
   const Slots dirty = taken.local & ~taken.clean;
-  Slots stay = 0;  // for want of room
+  Slots stay = 0;  // for want of room, or pinned by the kernel
+  Slots moved = 0;
   if (dirty != 0) {
-    // A run at a time, with the holes in it, which nobody can fill meanwhile: one shootdown instead of many.
-    bool guarded = true;
-    for_each_run(block, taken.locked, dirty, [&](PageRun run) { guarded = guarded && memory_.guard(run) == Errc::ok; });
-    stay = dirty & ~(guarded ? send(taken, dirty) : 0);
-    for_each_run(block, stay, stay, [&](PageRun run) { (void)memory_.unguard(run); });
+    const Seized seized = memory_.seize(block, taken.locked, dirty);
+    stay = dirty & ~send(taken, seized);
+    memory_.release(seized, seized.pages & stay);
+    moved = seized.moved & ~stay;
     taken.local &= ~stay;
     taken.remains = taken.remains || stay != 0;
   }
   std::array<PageRun, kBlockPages> runs;
   std::size_t count = 0;
-  for_each_run(block, taken.locked & ~stay, taken.local, [&](PageRun run) { runs[count++] = run; });
+  for_each_run(block, taken.locked & ~stay, taken.local & ~moved, [&](PageRun run) { runs[count++] = run; });
   if (count > 0) (void)memory_.discard(std::span(runs).first(count));
   for_each_slot(taken.locked, [&](std::uint32_t slot) {
     Word& word = taken.words[slot];
@@ -123,11 +108,11 @@ Pager::Taken Pager::take(BlockNo block) noexcept {
   return taken;
 }
 
-// Copies dirty pages to staging. Returns those for which there was room.
-Slots Pager::send(const Taken& taken, Slots dirty) noexcept {
+// Copies pages to staging. Returns those for which there was room.
+Slots Pager::send(const Taken& taken, const Seized& seized) noexcept {
   std::array<Tag, kBlockPages> tags;
   std::uint32_t count = 0;
-  for_each_slot(dirty, [&](std::uint32_t slot) { tags[count++] = (taken.block.first() + slot).value; });
+  for_each_slot(seized.pages, [&](std::uint32_t slot) { tags[count++] = (taken.block.first() + slot).value; });
   Slots sent = 0;
   for (std::uint32_t done = 0; done < count;) {
     const auto room = staging_->reserve(std::span(tags).subspan(done, count - done));
@@ -135,7 +120,7 @@ Slots Pager::send(const Taken& taken, Slots dirty) noexcept {
     for (std::uint32_t i = 0; i < room->count; ++i) {
       const PageNo page{tags[done + i]};
       const auto slot = static_cast<std::uint32_t>(page - taken.block.first());
-      std::memcpy(room->memory + i * kPageSize, memory_.bytes(page), kPageSize);
+      std::memcpy(room->memory + i * kPageSize, seized.bytes[slot], kPageSize);
       // Before commit(): it may land inside.
       PageTable::set(taken.words[slot], Entry(PageState::staged));
       sent |= Slots{1} << slot;

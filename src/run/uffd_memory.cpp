@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 
 namespace comex {
@@ -40,6 +41,18 @@ Errc reason(int error) {
   }
 }
 
+// Newer than some headers: Linux 6.8.
+constexpr std::uint64_t kFeatureMove = 1 << 16;
+struct MoveRequest {
+  std::uint64_t to;
+  std::uint64_t from;
+  std::uint64_t bytes;
+  std::uint64_t mode;
+  std::int64_t moved;
+};
+constexpr unsigned long kMove = _IOWR(UFFDIO, 0x05, MoveRequest);
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
+
 // `user_only`: a fault inside a system call is an error of that call, as it is under SIGBUS delivery anyway. Nobody
 // needs a right for that.
 int open_uffd(bool user_only) {
@@ -65,12 +78,19 @@ Errc UffdMemory::open(Delivery delivery) noexcept {
   api.api = UFFD_API;
   api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
   if (delivery == Delivery::inline_signal) api.features |= UFFD_FEATURE_SIGBUS;
-  if (ioctl(uffd, UFFDIO_API, &api) != 0) {
-    close(uffd);
-    return Errc::unsupported;
+  const std::uint64_t least = api.features;
+  api.features |= kFeatureMove;
+  moves_ = ioctl(uffd, UFFDIO_API, &api) == 0;
+  if (!moves_) {
+    api = uffdio_api{.api = UFFD_API, .features = least, .ioctls = 0};
+    if (ioctl(uffd, UFFDIO_API, &api) != 0) {
+      close(uffd);
+      return Errc::unsupported;
+    }
   }
   uffd_ = uffd;
   delivery_ = delivery;
+  set_up_shelves();
   // Newer kernels let a process discard many ranges of its own with one call, and one shootdown.
   const auto self = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
   const iovec nothing{};
@@ -154,6 +174,106 @@ Errc UffdMemory::guard(PageRun pages) noexcept {
 Errc UffdMemory::unguard(PageRun pages) noexcept {
   return protect(pages, 0);
 }
+
+// --- seizing ---
+
+void UffdMemory::set_up_shelves() noexcept {
+  if (!moves_) return;
+  constexpr std::uint64_t kPages = kShelves * kBlockPages;
+  // In the child of a fork they are there, but the kernel knows nothing of them.
+  if (shelves_ == nullptr) shelves_ = own_.take(kPages * kPageSize);
+  if (shelves_ != nullptr && enlist(PageRun{PageNo::of(shelves_), kPages}) != Errc::ok) shelves_ = nullptr;
+}
+
+std::byte* UffdMemory::take_shelf() noexcept {
+  for (;;) {
+    const std::uint32_t taken = shelves_taken_.load(std::memory_order_relaxed);
+    const auto free = static_cast<std::uint32_t>(std::countr_one(taken));
+    if (free >= kShelves) {
+      sched_yield();  // whoever has one is copying a few pages
+    } else if ((shelves_taken_.fetch_or(1U << free, std::memory_order_acquire) >> free & 1) == 0) {
+      return shelves_ + free * kBatchBytes;
+    }
+  }
+}
+
+void UffdMemory::clear_shelf(std::byte* shelf) noexcept {
+  madvise(shelf, kBatchBytes, MADV_DONTNEED);
+  const auto index = static_cast<std::uint32_t>((shelf - shelves_) / static_cast<std::ptrdiff_t>(kBatchBytes));
+  shelves_taken_.fetch_and(~(1U << index), std::memory_order_release);
+}
+
+std::uint64_t UffdMemory::move(PageRun from, std::byte* to, int* error) noexcept {
+  std::uint64_t done = 0;
+  while (done < bytes_of(from)) {
+    MoveRequest request{reinterpret_cast<std::uintptr_t>(to) + done, start_of(from) + done, bytes_of(from) - done, 0,
+                        0};
+    const int result = ioctl(uffd_, kMove, &request);
+    *error = errno;
+    if (request.moved > 0) done += static_cast<std::uint64_t>(request.moved);
+    if (result == 0) break;
+    if (*error != EAGAIN) break;
+    if (request.moved <= 0) sched_yield();
+  }
+  return done >> kPageShift;
+}
+
+void UffdMemory::seize_run(PageRun run, std::byte* shelf, Seized& seized) noexcept {
+  const PageNo first = seized.block.first();
+  for (bool unshared = false; run.count > 0;) {
+    std::byte* const to = shelf + (run.first - first) * kPageSize;
+    const PageRun one{run.first, 1};
+    int error = 0;
+    std::uint64_t moved = move(run, to, &error);
+    if (moved == 0 && error == EINVAL) moved = move(one, to, &error);  // the run may lie in several mappings
+    const Slots slots = slots_below(static_cast<std::uint32_t>(moved)) << (run.first - first);
+    seized.pages |= slots;
+    seized.moved |= slots;
+    // Busy: pinned; or shared with a relative since a fork, to be copied when it is written to. If it is busy still
+    // when that has been done, it is pinned.
+    if (moved == 0 && error == EBUSY && !unshared) {
+      unshared = true;
+      madvise(run.first.address(), bytes_of(run), kPopulateWrite);
+      continue;
+    }
+    // Not writable, say: nobody can pin it in order to write.
+    if (moved == 0 && error != EBUSY && guard(one) == Errc::ok) {
+      const auto slot = static_cast<std::uint32_t>(run.first - first);
+      seized.pages |= Slots{1} << slot;
+      seized.bytes[slot] = run.first.address();
+    }
+    moved = std::max<std::uint64_t>(moved, 1);
+    run = PageRun{run.first + moved, run.count - moved};
+  }
+}
+
+Seized UffdMemory::seize(BlockNo block, Slots locked, Slots wanted) noexcept {
+  if (!sees_pins()) return Memory::seize(block, locked, wanted);
+  std::byte* const shelf = take_shelf();
+  Seized seized{.block = block, .shelf = shelf};
+  for_each_run(block, wanted, wanted, [&](PageRun run) { seize_run(run, shelf, seized); });
+  for_each_slot(seized.moved, [&](std::uint32_t slot) { seized.bytes[slot] = shelf + slot * kPageSize; });
+  return seized;
+}
+
+void UffdMemory::release(const Seized& seized, Slots back) noexcept {
+  Memory::release(seized, back & ~seized.moved);
+  if (seized.shelf == nullptr) return;
+  for_each_run(seized.block, back & seized.moved, back & seized.moved, [&](PageRun run) {
+    // The program may have forbidden itself to write there meanwhile, and then the kernel does not move.
+    while (run.count > 0) {
+      int error = 0;
+      const PageNo from = PageNo::of(seized.shelf) + (run.first - seized.block.first());
+      std::uint64_t done = move(PageRun{from, run.count}, run.first.address(), &error);
+      if (done == 0 && place(PageRun{run.first, 1}, from.address(), false) == Errc::ok) done = 1;
+      if (done == 0) sched_yield();  // no memory this moment
+      run = PageRun{run.first + done, run.count - done};
+    }
+  });
+  clear_shelf(seized.shelf);
+}
+
+// --- messages ---
 
 void UffdMemory::wait_for_touch() const noexcept {
   pollfd waiting{uffd_, POLLIN, 0};

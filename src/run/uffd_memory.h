@@ -8,6 +8,7 @@
 // errno.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/expected.h"
@@ -42,9 +43,13 @@ class UffdMemory final : public Memory {
   Errc guard(PageRun pages) noexcept override;
   Errc unguard(PageRun pages) noexcept override;
   Errc discard(std::span<const PageRun> pages) noexcept override;
+  Seized seize(BlockNo block, Slots locked, Slots wanted) noexcept override;
+  void release(const Seized& seized, Slots back) noexcept override;
   [[nodiscard]] const std::byte* bytes(PageNo page) const noexcept override { return page.address(); }
   std::byte* own(std::size_t bytes) noexcept override { return own_.take(bytes); }
 
+  // Whether seize() leaves out what the kernel has pinned; otherwise nothing may be seized that may be pinned.
+  [[nodiscard]] bool sees_pins() const noexcept { return shelves_ != nullptr; }
   [[nodiscard]] Delivery delivery() const noexcept { return delivery_; }
 
   // --- message delivery ---
@@ -56,11 +61,23 @@ class UffdMemory final : public Memory {
   void wake(PageNo page) noexcept;
 
  private:
+  // Addresses for the pages of a block, where they go when they are seized.
+  static constexpr std::uint32_t kShelves = 16;
+
   Errc protect(PageRun pages, std::uint64_t mode) noexcept;
+  void set_up_shelves() noexcept;
+  std::byte* take_shelf() noexcept;
+  void clear_shelf(std::byte* shelf) noexcept;
+  // How many of the pages, from the first on, are there now and not at `from`. `error`: why not all.
+  std::uint64_t move(PageRun from, std::byte* to, int* error) noexcept;
+  void seize_run(PageRun run, std::byte* shelf, Seized& seized) noexcept;
 
   OwnMemory& own_;
   int uffd_ = -1;
   Delivery delivery_ = Delivery::inline_signal;
+  bool moves_ = false;  // whether this kernel moves pages and tells of pins (Linux 6.8)
+  std::byte* shelves_ = nullptr;
+  std::atomic<std::uint32_t> shelves_taken_{0};  // a bit each
   int self_ = -1;  // pidfd of this process for process_madvise; -1: this kernel does not do it
 };
 

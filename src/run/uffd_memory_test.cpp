@@ -1,13 +1,19 @@
 #include "run/uffd_memory.h"
 
 #include <gtest/gtest.h>
+#include <linux/io_uring.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <vector>
+
+#include "base/fd.h"
 
 namespace comex {
 namespace {
@@ -27,9 +33,9 @@ class UffdMemoryTest : public ::testing::Test {
     const Errc opened = memory_.open(Delivery::inline_signal);
     if (opened == Errc::denied) GTEST_SKIP() << "no right to userfaultfd";
     ASSERT_EQ(opened, Errc::ok);
-    void* const area = mmap(nullptr, kPages * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(area, MAP_FAILED);
-    first_ = PageNo::of(area);
+    area_ = mmap(nullptr, 2 * kPages * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(area_, MAP_FAILED);
+    first_ = (BlockNo::of(PageNo::of(area_) + (kPages - 1))).first();
     ASSERT_EQ(memory_.enlist(PageRun{first_, kPages}), Errc::ok);
     struct sigaction action {};
     action.sa_handler = &on_fault;
@@ -39,7 +45,7 @@ class UffdMemoryTest : public ::testing::Test {
   void TearDown() override {
     if (first_.value == 0) return;
     sigaction(SIGBUS, &before_, nullptr);
-    munmap(first_.address(), kPages * kPageSize);
+    munmap(area_, 2 * kPages * kPageSize);
   }
 
   bool can_read(std::uint64_t page) {
@@ -57,11 +63,18 @@ class UffdMemoryTest : public ::testing::Test {
   static std::vector<std::byte> pages_of(char value, std::size_t count) {
     return std::vector<std::byte>(count * kPageSize, std::byte(value));
   }
+  [[nodiscard]] BlockNo block() const { return BlockNo::of(first_); }
+  void place_numbers(std::uint64_t first, std::uint64_t count) {
+    for (std::uint64_t i = first; i < first + count; ++i) {
+      ASSERT_EQ(memory_.place(run(i, 1), pages_of(static_cast<char>(i), 1).data(), false), Errc::ok);
+    }
+  }
   PageRun run(std::uint64_t first, std::uint64_t count) { return PageRun{first_ + first, count}; }
 
   OwnMemory own_;
   UffdMemory memory_{own_};
-  PageNo first_;
+  void* area_ = nullptr;
+  PageNo first_;  // the first of a block
   struct sigaction before_ {};
 };
 
@@ -126,6 +139,77 @@ TEST_F(UffdMemoryTest, discard_guardedComesBackUnguarded) {
   ASSERT_EQ(memory_.discard(std::span(&one, 1)), Errc::ok);
   ASSERT_EQ(memory_.place(one, pages_of('b', 1).data(), false), Errc::ok);
   EXPECT_TRUE(can_write(0));
+}
+
+TEST_F(UffdMemoryTest, seize_outOfReachUntilReleased) {
+  place_numbers(0, 10);
+  const Seized seized = memory_.seize(block(), 0x3ff, 0x3f7);
+  EXPECT_EQ(seized.pages, 0x3f7U);
+  EXPECT_FALSE(can_write(2));
+  EXPECT_TRUE(can_write(3)) << "nobody wanted it";
+  for (const std::uint32_t slot : {0, 9}) EXPECT_EQ(*seized.bytes[slot], std::byte(slot));
+  memory_.release(seized, 0x6);
+  EXPECT_EQ(first_byte(1), 1);
+  EXPECT_EQ(first_byte(2), 2);
+  EXPECT_TRUE(can_write(2));
+  if (!memory_.sees_pins()) return;
+  EXPECT_FALSE(can_read(0)) << "it was moved, and thrown away";
+  EXPECT_FALSE(can_read(9));
+}
+
+TEST_F(UffdMemoryTest, seize_asOftenAsOneLikes) {
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(memory_.place_zeros(run(0, kPages)), Errc::ok);
+    const Seized seized = memory_.seize(block(), ~Slots{0}, ~Slots{0});
+    ASSERT_EQ(seized.pages, ~Slots{0});
+    memory_.release(seized, 0);
+    const PageRun all = run(0, kPages);
+    ASSERT_EQ(memory_.discard(std::span(&all, 1)), Errc::ok);
+  }
+}
+
+// What io_uring_register was told of, the kernel writes to without looking whether it is still the program's.
+TEST_F(UffdMemoryTest, seize_notWhatTheKernelHasPinned) {
+  if (!memory_.sees_pins()) GTEST_SKIP() << "this kernel does not tell";
+  place_numbers(0, 4);
+  io_uring_params parameters{};
+  const Fd ring(static_cast<int>(syscall(SYS_io_uring_setup, 4, &parameters)));
+  const iovec pinned{(first_ + 2).address(), kPageSize};
+  if (!ring || syscall(SYS_io_uring_register, ring.get(), IORING_REGISTER_BUFFERS, &pinned, 1) != 0) {
+    GTEST_SKIP() << "no io_uring here";
+  }
+  const Seized seized = memory_.seize(block(), 0xf, 0xf);
+  EXPECT_EQ(seized.pages, 0xbU);
+  EXPECT_TRUE(can_write(2));
+  EXPECT_EQ(first_byte(2), 2);
+  memory_.release(seized, 0);
+}
+
+TEST_F(UffdMemoryTest, seize_whatIsSharedWithAChild) {
+  place_numbers(0, 4);
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  const Seized seized = memory_.seize(block(), 0xf, 0xf);
+  EXPECT_EQ(seized.pages, 0xfU);
+  EXPECT_EQ(*seized.bytes[3], std::byte{3});
+  memory_.release(seized, 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_F(UffdMemoryTest, seize_whatMayNotBeWritten) {
+  place_numbers(0, 4);
+  mprotect((first_ + 1).address(), kPageSize, PROT_READ);
+  const Seized seized = memory_.seize(block(), 0xf, 0xf);
+  EXPECT_EQ(seized.pages, 0xfU);
+  EXPECT_EQ(seized.moved & 2, 0U) << "it is read where it is";
+  EXPECT_EQ(*seized.bytes[1], std::byte{1});
+  memory_.release(seized, 0xf);
+  for (const std::uint64_t page : {0, 1, 2, 3}) EXPECT_EQ(first_byte(page), static_cast<char>(page));
+  EXPECT_TRUE(can_write(3));
 }
 
 TEST_F(UffdMemoryTest, dismiss_isTheKernelsAgain) {

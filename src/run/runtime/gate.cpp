@@ -78,9 +78,10 @@ bool is_futex(const Call& call, const Entry& entry) {
   return entry.operations == syscalls::Family::futex || (call.number >= kFirst && call.number <= kLast);
 }
 
-// Where faults are messages, the kernel waits for a page like everybody else.
+// Where faults are messages, the kernel waits for a page like everybody else. Eviction must see then what it pins.
 void prepare(const Call& call, Preparation& preparation) {
-  if (process.memory.delivery() == Delivery::inline_signal) (void)syscalls::enumerate(call, preparation);
+  const bool needed = process.memory.delivery() == Delivery::inline_signal || !process.memory.sees_pins();
+  if (needed) (void)syscalls::enumerate(call, preparation);
 }
 
 // Lets a call through with everything it touches in place. The program's signals may interrupt it, if it may wait.

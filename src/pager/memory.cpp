@@ -1,0 +1,23 @@
+#include "pager/memory.h"
+
+namespace comex {
+
+// A run at a time, with the holes in it, which nobody can fill meanwhile: one shootdown instead of many.
+Seized Memory::seize(BlockNo block, Slots locked, Slots wanted) noexcept {
+  Seized seized{.block = block};
+  bool guarded = true;
+  for_each_run(block, locked, wanted, [&](PageRun run) { guarded = guarded && guard(run) == Errc::ok; });
+  if (!guarded) {
+    release(seized, wanted);
+    return seized;
+  }
+  seized.pages = wanted;
+  for_each_slot(wanted, [&](std::uint32_t slot) { seized.bytes[slot] = bytes(block.first() + slot); });
+  return seized;
+}
+
+void Memory::release(const Seized& seized, Slots back) noexcept {
+  for_each_run(seized.block, back, back, [&](PageRun run) { (void)unguard(run); });
+}
+
+}  // namespace comex
