@@ -48,6 +48,7 @@ class OutpostNode {
   [[nodiscard]] Errc state() noexcept;
   [[nodiscard]] bool lost() const noexcept { return state_.load(std::memory_order_acquire) == Errc::fenced; }
   [[nodiscard]] const keeper_wire::Node& told() const noexcept { return told_; }
+  [[nodiscard]] bool shm() const noexcept { return told_.medium == keeper_wire::Medium::shm; }
 
   // --- the tending thread ---
   // Errc::io: it stays closed.
@@ -68,7 +69,6 @@ class OutpostNode {
   bool must_report = false;  // the keeper has to hear that it broke
 
  private:
-  [[nodiscard]] bool shm() const noexcept { return told_.medium == keeper_wire::Medium::shm; }
   void copy(Transfer& transfer) noexcept;
   void drop_lanes() noexcept;
 
