@@ -140,7 +140,8 @@ constexpr Entry kAsynchronous[] = {
     {208, "io_getevents", lasting, {out_array(3, 2, bytes_of::io_event), in(4, bytes_of::timespec)}, blocks, shorter},
     {209, "io_submit", lasting, {as(Extent::aio, Direction::inout, 2, 1)}, blocks},
     {210, "io_cancel", lasting, {in(1, bytes_of::iocb), out(2, bytes_of::io_event)}},
-    {278, "vmsplice", lasting, {iovec_in(1, 2)}, blocks},
+    // From memory into a pipe, or from a pipe into memory, as the descriptor is.
+    {278, "vmsplice", lasting, {as(Extent::iovec, Direction::inout, 1, 2)}, blocks},
     {298, "perf_event_open", lasting, {self_sized(Direction::inout, 0, 4, 64), guess(0, 64)}},
     {333,
      "io_pgetevents",

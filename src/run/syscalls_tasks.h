@@ -102,7 +102,7 @@ constexpr Entry kTasks[] = {
     {211, "get_thread_area", plain},
     {216, "remap_file_pages", layout},
     // The kernel writes to it when the thread ends.
-    {218, "set_tid_address", lasting},
+    {218, "set_tid_address", lasting, {out(0, 4)}},
     {219, "restart_syscall", plain, {}, blocks},
     {231, "exit_group", task},
     {234, "tgkill", plain},
@@ -115,7 +115,7 @@ constexpr Entry kTasks[] = {
     {256, "migrate_pages", plain, {mask_in(2, 1), mask_in(3, 1)}, repeatable},
     {272, "unshare", plain},
     // The kernel walks the list when the thread ends.
-    {273, "set_robust_list", lasting},
+    {273, "set_robust_list", lasting, {inout(0, 24)}},
     {274, "get_robust_list", plain, {out(1, 8), out(2, 8)}, repeatable},
     {279, "move_pages", plain, {in_array(2, 1, 8), in_array(3, 1, 4), out_array(4, 1, 4)}, repeatable},
     {282, "signalfd", plain, {in_by(1, 2)}, repeatable},

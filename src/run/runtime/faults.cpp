@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "run/runtime/delivery.h"
 #include "run/runtime/evictor.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
@@ -50,12 +51,16 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   ThreadState* const state = this_thread();
   const std::uint8_t before = state != nullptr ? state->selector : 0;
   if (state != nullptr) state->selector = 0;
-  const auto* const machine = &static_cast<ucontext_t*>(context)->uc_mcontext;
+  auto& frame = *static_cast<ucontext_t*>(context);
+  if (state != nullptr && before != 0) use_stack_from(*state, frame);
   // A signal that somebody sent has no address.
   const bool fault = info->si_code > 0;
-  const bool resolved = fault && make_resident(PageNo::of(info->si_addr), (machine->gregs[REG_ERR] & kWrite) != 0);
+  const bool write = (frame.uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
+  const bool resolved = fault && make_resident(PageNo::of(info->si_addr), write);
   if (state != nullptr) state->selector = before;
-  if (!resolved) (void)signals.forward(signal, info, context);
+  // In our own code nobody can answer it.
+  if (!resolved && fault && before == 0) Signals::reset(signal);
+  if (!resolved && (!fault || before != 0)) on_signal(signal, info, context);
   errno = error;
 }
 

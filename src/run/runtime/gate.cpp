@@ -1,19 +1,20 @@
 #include "run/runtime/gate.h"
 
-#include <poll.h>
-#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
+#include "run/runtime/delivery.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/gate_entry.h"
+#include "run/runtime/lasting.h"
 #include "run/runtime/layout.h"
 #include "run/runtime/process.h"
+#include "run/runtime/program_memory.h"
 #include "run/runtime/signals.h"
 #include "run/runtime/tasks.h"
 #include "run/runtime/world.h"
@@ -27,6 +28,8 @@ using syscalls::Call;
 using syscalls::Class;
 using syscalls::Entry;
 using syscalls::Trait;
+
+constexpr greg_t kCallBytes = 2;  // of the instruction
 
 std::uint64_t& mask_of(ucontext_t& context) {
   return *reinterpret_cast<std::uint64_t*>(&context.uc_sigmask);
@@ -57,11 +60,9 @@ class Preparation final : public syscalls::Visitor {
     return true;
   }
   bool read(std::uintptr_t address, void* to, std::size_t bytes) noexcept override {
-    // What is adopted is resident now; of anything else only the kernel knows whether it is there at all.
-    const iovec from{reinterpret_cast<void*>(address), bytes};
-    const iovec into{to, bytes};
-    return process_vm_readv(getpid(), &into, 1, &from, 1, 0) == static_cast<ssize_t>(bytes);
+    return copy_in(address, to, bytes);
   }
+  void pin_everything() noexcept { pins_.add_everything(); }
   bool is_self(std::uint64_t number) noexcept override {
     return number == static_cast<std::uint64_t>(getpid()) || number == static_cast<std::uint64_t>(gettid());
   }
@@ -69,6 +70,52 @@ class Preparation final : public syscalls::Visitor {
  private:
   PinFrame pins_;
   const bool writable_;
+};
+
+// The mask that the kernel puts in place while a call waits: a copy without what must not be blocked, for as long as
+// this lives.
+class WaitMask {
+ public:
+  explicit WaitMask(Call& call) {
+    auto& a = call.arguments;
+    switch (call.number) {
+      case SYS_ppoll: replace(a[3], a[4]); return;
+      case SYS_epoll_pwait:
+      case kEpollPwait2: replace(a[4], a[5]); return;
+      case SYS_rt_sigsuspend: replace(a[0], a[1]); return;
+      case SYS_pselect6:
+      case SYS_io_pgetevents:
+        if (a[5] == 0 || !copy_in(a[5], &pair_, sizeof pair_)) return;
+        replace(pair_.mask, pair_.bytes);
+        a[5] = reinterpret_cast<std::uint64_t>(&pair_);
+        return;
+      default: return;
+    }
+  }
+  WaitMask(const WaitMask&) = delete;
+  WaitMask& operator=(const WaitMask&) = delete;
+
+  [[nodiscard]] bool given() const { return given_; }
+  // As the program has it.
+  [[nodiscard]] std::uint64_t wanted() const { return wanted_; }
+
+ private:
+  static constexpr std::uint64_t kEpollPwait2 = 441;
+
+  // Whatever the kernel will refuse stays as it is.
+  void replace(std::uint64_t& address, std::uint64_t bytes) {
+    if (address == 0 || bytes != sizeof wanted_ || !copy_in(address, &wanted_, sizeof wanted_)) return;
+    given_ = true;
+    cleaned_ = Signals::open(wanted_);
+    address = reinterpret_cast<std::uint64_t>(&cleaned_);
+  }
+
+  struct {
+    std::uint64_t mask, bytes;
+  } pair_{};
+  std::uint64_t wanted_ = 0;
+  std::uint64_t cleaned_ = 0;
+  bool given_ = false;
 };
 
 // The kernel takes hold of a futex's page for writing first, whatever the operation, and a guarded one is refused.
@@ -84,14 +131,28 @@ void prepare(const Call& call, Preparation& preparation) {
   if (needed) (void)syscalls::enumerate(call, preparation);
 }
 
-// Lets a call through with everything it touches in place. The program's signals may interrupt it, if it may wait.
-std::int64_t prepared(const Call& call, const Entry& entry, ucontext_t& context) {
-  Preparation preparation(*this_thread(), is_futex(call, entry));
+// Lets a call through that may wait, with the program's signals open: one that comes is put aside, and ends it.
+std::int64_t let_wait(const Call& call, ucontext_t& context) {
+  ThreadState& state = *this_thread();
+  const auto& a = call.arguments;
+  state.waiting = true;
+  set_kernel_mask(mask_of(context));
+  const std::int64_t result = comex_gate_wait(call.number, a[0], a[1], a[2], a[3], a[4], a[5], &state.aside.signal);
+  set_kernel_mask(Signals::open(~std::uint64_t{0}));
+  state.waiting = false;
+  return result;
+}
+
+// Lets a call through with everything it touches in place.
+std::int64_t prepared(Call call, const Entry& entry, ucontext_t& context) {
+  ThreadState& state = *this_thread();
+  Preparation preparation(state, is_futex(call, entry));
   prepare(call, preparation);
-  const bool waits = entry.traits & Trait::blocks;
-  if (waits) set_kernel_mask(mask_of(context));
-  const std::int64_t result = let_through(call);
-  if (waits) set_kernel_mask(Signals::open(~std::uint64_t{0}));
+  if (!(entry.traits & Trait::blocks)) return let_through(call);
+  WaitMask mask(call);
+  const std::int64_t result = let_wait(call, context);
+  state.wait_mask = mask.wanted();
+  state.wait_masked = mask.given() && result == -EINTR;
   return result;
 }
 
@@ -114,55 +175,74 @@ std::int64_t layout_call(const Call& call, const Entry& entry, ucontext_t& conte
 
 std::int64_t signal_call(const Call& call, const Entry& entry, ucontext_t& context) {
   const auto& a = call.arguments;
-  const bool ours = call.number == SYS_rt_sigaction || call.number == SYS_rt_sigprocmask ||
-                    call.number == SYS_rt_sigreturn || call.number == SYS_sigaltstack;
-  if (!ours) return prepared(call, entry, context);
-  Preparation preparation(*this_thread());
-  prepare(call, preparation);
   switch (call.number) {
     case SYS_rt_sigaction:
-      if (a[3] != sizeof(std::uint64_t)) return -EINVAL;
-      return signals.action(static_cast<int>(a[0]), reinterpret_cast<const KernelAction*>(a[1]),
-                            reinterpret_cast<KernelAction*>(a[2]));
+      return a[3] != sizeof(std::uint64_t) ? -EINVAL : signals.action(static_cast<int>(a[0]), a[1], a[2]);
     case SYS_rt_sigprocmask:
-      if (a[3] != sizeof(std::uint64_t)) return -EINVAL;
-      return Signals::mask(static_cast<int>(a[0]), reinterpret_cast<const std::uint64_t*>(a[1]),
-                           reinterpret_cast<std::uint64_t*>(a[2]), mask_of(context));
-    case SYS_rt_sigreturn:
-      this_thread()->selector = 1;
-      comex_gate_sigreturn(static_cast<std::uint64_t>(context.uc_mcontext.gregs[REG_RSP]));
-    default: {  // sigaltstack
-      const std::int64_t result = let_through(call);
-      const auto* const stack = reinterpret_cast<const stack_t*>(a[0]);
-      if (result == 0 && stack != nullptr && (stack->ss_flags & SS_DISABLE) == 0) {
-        const auto base = reinterpret_cast<std::uint64_t>(stack->ss_sp);
-        layout.leave_alone(base, base + stack->ss_size);
-      }
-      return result;
-    }
+      return a[3] != sizeof(std::uint64_t) ? -EINVAL : Signals::mask(static_cast<int>(a[0]), a[1], a[2], context);
+    case SYS_sigaltstack: return set_program_stack(*this_thread(), context, a[0], a[1]);
+    default: return prepared(call, entry, context);
   }
 }
 
+std::int64_t lasting_call(const Call& call, const Entry& entry, ucontext_t& context) {
+  std::int64_t result = 0;
+  return allow_lasting(call, result) ? prepared(call, entry, context) : result;
+}
+
+// The process ends, or becomes another program: all its threads do, and the kernel looks at the mutexes they hold.
+// Those of a guest it does not know.
+std::int64_t last_call(const Call& call) {
+  ThreadState& mine = *this_thread();
+  Preparation preparation(mine);
+  prepare(call, preparation);
+  if (!mine.guest) {
+    preparation.pin_everything();
+    settle_robust_lists();
+  }
+  return let_through(call);
+}
+
 std::int64_t task_call(const Call& call, const Entry& entry, ucontext_t& context) {
-  greg_t* const registers = context.uc_mcontext.gregs;
   switch (call.number) {
-    case SYS_clone: return clone_task(registers);
+    case SYS_clone: return clone_task(context);
     case SYS_clone3: return -ENOSYS;  // libc knows what to do then: clone
     case SYS_fork:
-    case SYS_vfork: return fork_task(registers);
+    case SYS_vfork: return fork_task(context);
     case SYS_exit: exit_thread(call.arguments[0]);
+    case SYS_exit_group:
+    case SYS_execve:
+    case SYS_execveat: return last_call(call);
     default: return prepared(call, entry, context);
   }
+}
+
+// From now on whoever traces this thread is stopped at every signal it gets, ours among them, and does not know what
+// they are. Such a thread is about to be another program: it goes on without us.
+std::int64_t be_traced(const Call& call) {
+  layout.leave_everything_alone();
+  comex_gate_call(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0, 0);
+  return let_through(call);
 }
 
 std::int64_t serve(const Call& call, ucontext_t& context) {
   const Entry& entry = syscalls::entry(call.number);
+  if (call.number == SYS_ptrace && call.arguments[0] == PTRACE_TRACEME) return be_traced(call);
   switch (syscalls::class_of(call)) {
     case Class::layout: return layout_call(call, entry, context);
     case Class::signal: return signal_call(call, entry, context);
     case Class::task: return task_call(call, entry, context);
+    case Class::lasting: return lasting_call(call, entry, context);
     default: return prepared(call, entry, context);
   }
+}
+
+// The signal that came during the call, now that nothing of it is left.
+void deliver_aside(ThreadState& state, ucontext_t& frame) {
+  if (state.aside.signal == 0) return;
+  deliver(state, state.aside, frame, state.wait_masked ? &state.wait_mask : nullptr);
+  state.aside.signal = 0;
+  state.wait_masked = false;
 }
 
 }  // namespace
@@ -170,17 +250,25 @@ std::int64_t serve(const Call& call, ucontext_t& context) {
 void on_call(int signal, siginfo_t* info, void* context) {
   constexpr int kDispatched = 2;  // SYS_USER_DISPATCH
   if (info->si_code != kDispatched) {
-    if (!world.come(*info)) (void)signals.forward(signal, info, context);
+    if (!world.come(*info)) on_signal(signal, info, context);
     return;
   }
   ThreadState* const state = this_thread();
   state->selector = 0;
   const int error = errno;
   auto& frame = *static_cast<ucontext_t*>(context);
+  use_stack_from(*state, frame);
   greg_t* const registers = frame.uc_mcontext.gregs;
   const auto get = [&](int index) { return static_cast<std::uint64_t>(registers[index]); };
   const Call call{get(REG_RAX), {get(REG_RDI), get(REG_RSI), get(REG_RDX), get(REG_R10), get(REG_R8), get(REG_R9)}};
-  registers[REG_RAX] = serve(call, frame);
+  if (call.number == SYS_rt_sigreturn) {
+    return_from_handler(*state, frame);
+  } else if (const std::int64_t result = serve(call, frame); result != kMakeAgain) {
+    registers[REG_RAX] = result;
+  } else {
+    registers[REG_RIP] -= kCallBytes;
+  }
+  deliver_aside(*state, frame);
   errno = error;
   state->selector = 1;
 }

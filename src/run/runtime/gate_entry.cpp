@@ -4,12 +4,15 @@
 // behind it inside.
 asm(R"(
   .section .comex_gate, "ax", @progbits
-  .globl comex_gate_begin, comex_gate_end, comex_gate_call, comex_gate_restorer, comex_gate_clone, comex_gate_sigreturn
-  .hidden comex_gate_begin, comex_gate_end, comex_gate_call, comex_gate_restorer, comex_gate_clone, comex_gate_sigreturn
+  .globl comex_gate_begin, comex_gate_end, comex_gate_call, comex_gate_restorer, comex_gate_clone, comex_gate_exit
+  .hidden comex_gate_begin, comex_gate_end, comex_gate_call, comex_gate_restorer, comex_gate_clone, comex_gate_exit
   .type comex_gate_call, @function
   .type comex_gate_restorer, @function
   .type comex_gate_clone, @function
-  .type comex_gate_sigreturn, @function
+  .type comex_gate_exit, @function
+  .globl comex_gate_wait, comex_wait_check, comex_wait_call, comex_wait_abort
+  .hidden comex_gate_wait, comex_wait_check, comex_wait_call, comex_wait_abort
+  .type comex_gate_wait, @function
 comex_gate_begin:
 
 comex_gate_call:
@@ -28,9 +31,28 @@ comex_gate_restorer:
   syscall
   ud2
 
-comex_gate_sigreturn:
-  mov %rdi, %rsp
-  mov $15, %eax
+comex_gate_wait:
+  mov %rdi, %rax
+  mov %rsi, %rdi
+  mov %rdx, %rsi
+  mov %rcx, %rdx
+  mov %r8, %r10
+  mov %r9, %r8
+  mov 8(%rsp), %r9
+  mov 16(%rsp), %r11
+comex_wait_check:
+  cmpl $0, (%r11)
+  jne comex_wait_abort
+comex_wait_call:
+  syscall
+  ret
+comex_wait_abort:
+  mov $-512, %rax
+  ret
+
+comex_gate_exit:
+  movl $0, (%rsi)
+  mov $60, %eax
   syscall
   ud2
 
@@ -60,11 +82,17 @@ comex_gate_clone:
   pop %rbx
   ret
 1:
-  sub $256, %rsp
-  and $-16, %rsp
+  mov 120(%r12), %rsp
   mov %r12, %rdi
   xor %ebp, %ebp
   call comex_child_begin
+  mov 104(%r12), %rsp
+  mov $14, %eax
+  mov $2, %edi
+  lea 128(%r12), %rsi
+  xor %edx, %edx
+  mov $8, %r10d
+  syscall
   mov %r12, %r11
   mov 0(%r11), %r8
   mov 8(%r11), %r9
@@ -78,7 +106,6 @@ comex_gate_clone:
   mov 72(%r11), %rbp
   mov 80(%r11), %rbx
   mov 88(%r11), %rdx
-  mov 104(%r11), %rsp
   mov 112(%r11), %rcx
   xor %eax, %eax
   jmp *%rcx

@@ -277,6 +277,12 @@ void Layout::leave_alone(std::uint64_t begin, std::uint64_t end) noexcept {
   hand_back(begin & ~kPageMask, round_up(end));
 }
 
+void Layout::leave_everything_alone() noexcept {
+  const Turn turn(mutex_);
+  hand_back(0, std::uint64_t{1} << 47);
+  adopts_ = false;
+}
+
 // --- what was there before ---
 
 namespace {

@@ -36,6 +36,8 @@ class Layout {
   std::int64_t set_break(std::uint64_t address) noexcept;
   // The kernel keeps addresses in it: it must stay where it is.
   void leave_alone(std::uint64_t begin, std::uint64_t end) noexcept;
+  // All there is, and whatever will come.
+  void leave_everything_alone() noexcept;
   std::int64_t lock(std::uint64_t number, std::uint64_t address, std::uint64_t length, std::uint64_t flags) noexcept;
 
  private:

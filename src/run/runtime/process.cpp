@@ -20,7 +20,9 @@ void say(const char* text) noexcept {
 constinit Process process;
 
 ThreadState* this_thread() noexcept {
-  return current;
+  ThreadState* const standing =
+      process.threads != nullptr ? process.threads->standing_on(__builtin_frame_address(0)) : nullptr;
+  return standing != nullptr ? standing : current;
 }
 
 void set_this_thread(ThreadState* state) noexcept {

@@ -5,8 +5,10 @@
 #include <cerrno>
 #include <mutex>
 
+#include "run/runtime/delivery.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/process.h"
+#include "run/runtime/program_memory.h"
 
 namespace comex::runtime {
 namespace {
@@ -18,10 +20,15 @@ std::int64_t kernel_action(int signal, const KernelAction* next, KernelAction* p
                          reinterpret_cast<std::uint64_t>(previous), sizeof(std::uint64_t), 0, 0);
 }
 
-void on_signal(int signal, siginfo_t* info, void* context) {
-  // The program's handler is for its own threads.
-  if (signal == SIGSEGV && this_thread() == nullptr) stop("a thread of comex failed");
-  (void)signals.forward(signal, info, context);
+std::uint64_t& mask_of(ucontext_t& frame) noexcept {
+  return *reinterpret_cast<std::uint64_t*>(&frame.uc_sigmask);
+}
+
+// The call is not made if it has not begun; the kernel goes back to its instruction if it is to be made again.
+void leave_call(ucontext_t& frame) noexcept {
+  greg_t& at = frame.uc_mcontext.gregs[REG_RIP];
+  if (at < reinterpret_cast<greg_t>(comex_wait_check) || at > reinterpret_cast<greg_t>(comex_wait_call)) return;
+  at = reinterpret_cast<greg_t>(comex_wait_abort);
 }
 
 }  // namespace
@@ -33,89 +40,130 @@ bool Signals::calls(const KernelAction& action) noexcept {
 }
 
 // Everything else waits while we work: a handler of the program must not find our locks held by its own thread.
-void Signals::take(int signal, Handler handler, KernelAction* previous) noexcept {
-  const KernelAction mine{reinterpret_cast<void*>(handler), SA_SIGINFO | SA_NODEFER | kRestorer,
-                          reinterpret_cast<void*>(&comex_gate_restorer), open(~std::uint64_t{0} & ~bit(SIGSEGV))};
+void Signals::take(int signal, Handler handler, std::uint64_t flags, KernelAction* previous) noexcept {
+  const KernelAction mine{reinterpret_cast<void*>(handler), SA_SIGINFO | SA_NODEFER | kRestorer | flags,
+                          reinterpret_cast<void*>(&comex_gate_restorer), open(~std::uint64_t{0})};
   (void)kernel_action(signal, &mine, previous);
 }
 
 void Signals::expect(Handler poke) noexcept {
-  take(SIGSYS, poke, &actions_[SIGSYS]);
+  // Not on another stack: what is registered is the program's, and may be small.
+  take(SIGSYS, poke, 0, &actions_[SIGSYS]);
 }
 
 void Signals::begin(Handler faults, Handler calls_handler) noexcept {
   for (int signal = 1; signal <= kSignals; ++signal) {
-    const bool ours = signal == SIGBUS || signal == SIGSYS;
+    const bool ours = (bit(signal) & kOurs) != 0;
     if (ours || kernel_action(signal, nullptr, &actions_[signal]) < 0) continue;
     if (calls(actions_[signal])) (void)install(signal, actions_[signal]);
   }
-  take(SIGBUS, faults, &actions_[SIGBUS]);
+  take(SIGBUS, faults, SA_ONSTACK, &actions_[SIGBUS]);
   KernelAction before{};
-  take(SIGSYS, calls_handler, &before);
+  take(SIGSYS, calls_handler, SA_ONSTACK, &before);
   // The program's own, if it has taken the signal for itself since expect(), or there was none.
   if (before.restorer != reinterpret_cast<void*>(&comex_gate_restorer)) actions_[SIGSYS] = before;
 }
 
 std::int64_t Signals::install(int signal, const KernelAction& action) noexcept {
   KernelAction ours = action;
-  ours.mask = open(action.mask);
   if (calls(action)) {
     ours.handler = reinterpret_cast<void*>(&on_signal);
-    ours.flags |= SA_SIGINFO | kRestorer;
+    ours.flags |= SA_SIGINFO | SA_ONSTACK | kRestorer;
     ours.restorer = reinterpret_cast<void*>(&comex_gate_restorer);
+    ours.mask = open(~std::uint64_t{0});
   }
   return kernel_action(signal, &ours, nullptr);
 }
 
-std::int64_t Signals::action(int signal, const KernelAction* next, KernelAction* previous) noexcept {
-  if (signal < 1 || signal > kSignals || signal == SIGKILL || signal == SIGSTOP) {
-    const bool asks = signal == SIGKILL || signal == SIGSTOP;
-    return asks && next == nullptr ? kernel_action(signal, nullptr, previous) : -EINVAL;
-  }
-  const std::lock_guard lock(mutex_);
-  const KernelAction before = actions_[signal];
-  if (next != nullptr) {
-    const KernelAction after = *next;  // `previous` may be the same memory
-    const bool ours = signal == SIGBUS || signal == SIGSYS;
-    if (!ours) {
-      if (const std::int64_t result = install(signal, after); result < 0) return result;
-    }
-    actions_[signal] = after;
-  }
-  if (previous != nullptr) *previous = before;
-  return 0;
+void Signals::reset(int signal) noexcept {
+  const KernelAction plain{};
+  (void)kernel_action(signal, &plain, nullptr);
 }
 
-std::int64_t Signals::mask(int how, const std::uint64_t* next, std::uint64_t* previous,
-                           std::uint64_t& current) noexcept {
-  const std::uint64_t before = current;
-  if (next != nullptr) {
+std::int64_t Signals::action(int signal, std::uint64_t next, std::uint64_t previous) noexcept {
+  KernelAction after;
+  if (next != 0 && !copy_in(next, &after, sizeof after)) return -EFAULT;
+  const bool fixed = signal == SIGKILL || signal == SIGSTOP;
+  if (signal < 1 || signal > kSignals || (fixed && next != 0)) return -EINVAL;
+  KernelAction before;
+  {
+    const std::lock_guard lock(mutex_);
+    before = actions_[signal];
+    if (next != 0) {
+      const bool ours = (bit(signal) & kOurs) != 0;
+      if (const std::int64_t result = ours ? 0 : install(signal, after); result < 0) return result;
+      actions_[signal] = after;
+    }
+  }
+  return previous == 0 || copy_out(previous, &before, sizeof before) ? 0 : -EFAULT;
+}
+
+void Signals::set_mask(ThreadState& state, ucontext_t& frame, std::uint64_t mask) noexcept {
+  mask_of(frame) = open(mask);
+  state.blocked = mask & kOurs;
+}
+
+std::int64_t Signals::mask(int how, std::uint64_t next, std::uint64_t previous, ucontext_t& frame) noexcept {
+  ThreadState& state = *this_thread();
+  const std::uint64_t before = mask_of(frame) | state.blocked;
+  std::uint64_t wanted = 0;
+  if (next != 0) {
+    if (!copy_in(next, &wanted, sizeof wanted)) return -EFAULT;
     switch (how) {
-      case SIG_BLOCK: current = open(before | *next); break;
-      case SIG_UNBLOCK: current = before & ~*next; break;
-      case SIG_SETMASK: current = open(*next); break;
+      case SIG_BLOCK: set_mask(state, frame, before | wanted); break;
+      case SIG_UNBLOCK: set_mask(state, frame, before & ~wanted); break;
+      case SIG_SETMASK: set_mask(state, frame, wanted); break;
       default: return -EINVAL;
     }
   }
-  if (previous != nullptr) *previous = before;
-  return 0;
+  return previous == 0 || copy_out(previous, &before, sizeof before) ? 0 : -EFAULT;
 }
 
-bool Signals::forward(int signal, siginfo_t* info, void* context) noexcept {
-  const KernelAction action = actions_[signal];
-  if (!calls(action)) {
-    if (signal != SIGBUS && signal != SIGSYS) return true;  // it was changed while the signal was on its way
-    KernelAction plain{};
-    (void)kernel_action(signal, &plain, nullptr);
-    return false;
+void Signals::act_by_default(int signal, const siginfo_t& info, bool ignored) noexcept {
+  const bool sent = info.si_code <= 0;
+  if (sent && ignored) return;
+  reset(signal);
+  // A fault happens again.
+  if (sent) {
+    const auto self = static_cast<std::uint64_t>(comex_gate_call(SYS_gettid, 0, 0, 0, 0, 0, 0));
+    comex_gate_call(SYS_tkill, self, static_cast<std::uint64_t>(signal), 0, 0, 0, 0);
   }
-  if ((action.flags & SA_RESETHAND) != 0) actions_[signal] = KernelAction{};
+}
+
+void Signals::arrive(int signal, siginfo_t* info, ucontext_t& frame) noexcept {
+  Arrival arrival;
+  arrival.signal = signal;
+  arrival.info = *info;
+  arrival.action = actions_[signal];
+  if (!calls(arrival.action)) {
+    // Of another: the action was changed while the signal was on its way.
+    if ((bit(signal) & kOurs) != 0) {
+      act_by_default(signal, *info, arrival.action.handler == reinterpret_cast<void*>(SIG_IGN));
+    }
+    return;
+  }
+  if ((arrival.action.flags & SA_RESETHAND) != 0) actions_[signal] = KernelAction{};
+  ThreadState& state = *this_thread();
+  if (!state.waiting) return deliver(state, arrival, frame, nullptr);
+  if (state.aside.signal != 0) return;  // one of ours, sent by somebody, on top of another
+  state.aside = arrival;
+  state.aside_mask = mask_of(frame);
+  mask_of(frame) = open(~std::uint64_t{0});
+  leave_call(frame);
+}
+
+void on_signal(int signal, siginfo_t* info, void* context) {
+  const int error = errno;
   ThreadState* const state = this_thread();
-  const std::uint8_t before = state != nullptr ? state->selector : 0;
-  if (state != nullptr) state->selector = 1;
-  reinterpret_cast<Handler>(action.handler)(signal, info, context);
-  if (state != nullptr) state->selector = before;
-  return true;
+  // The program's handler is for its own threads.
+  if (state == nullptr) stop("a thread of comex failed");
+  const std::uint8_t before = state->selector;
+  state->selector = 0;
+  auto& frame = *static_cast<ucontext_t*>(context);
+  if (!state->waiting) use_stack_from(*state, frame);
+  signals.arrive(signal, info, frame);
+  state->selector = before;
+  errno = error;
 }
 
 }  // namespace comex::runtime

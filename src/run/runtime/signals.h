@@ -1,19 +1,25 @@
-// The program's signal actions, as it believes them to be, and how they are carried out.
+// The program's signal actions and masks, as it believes them to be.
 //
 // Two signals are the runtime's: SIGBUS brings its faults, SIGSYS its system calls. They must never be blocked, or the
-// kernel kills the process; so they are taken out of every mask. The program's handlers, for all signals, are called by
-// a handler of ours, which closes the gate for them: they may interrupt a call that was let through.
+// kernel kills the process; so they are taken out of every mask that the kernel gets, and remembered for the program.
+// All signals that the program handles come to a handler of ours first, which has its own called (delivery.h).
+//
+// A signal that interrupts a call that was let through (ThreadState::waiting) is put aside: the call ends, or is not
+// made at all, the gate is left, and then the program's handler is called.
 //
 // Thread safety: any thread. Fault path: yes.
 #pragma once
 
 #include <signal.h>
+#include <ucontext.h>
 
 #include <cstdint>
 
 #include "base/mutex.h"
 
 namespace comex::runtime {
+
+struct ThreadState;
 
 // As rt_sigaction(2) has it, which is not how libc has it.
 struct KernelAction {
@@ -22,6 +28,19 @@ struct KernelAction {
   void* restorer = nullptr;
   std::uint64_t mask = 0;
 };
+
+// A signal that has come, and what the program wanted done about it then.
+struct Arrival {
+  int signal = 0;  // 0: none
+  KernelAction action;
+  siginfo_t info{};
+};
+
+constexpr stack_t no_stack() {
+  stack_t none{};
+  none.ss_flags = SS_DISABLE;
+  return none;
+}
 
 class Signals {
  public:
@@ -32,33 +51,41 @@ class Signals {
   // Takes SIGBUS and SIGSYS, and puts itself in front of the handlers that there are.
   void begin(Handler faults, Handler calls) noexcept;
 
-  // What the system calls of these names do; -errno. The pointers may be null, and lead to memory that is there.
-  std::int64_t action(int signal, const KernelAction* next, KernelAction* previous) noexcept;
-  static std::int64_t mask(int how, const std::uint64_t* next, std::uint64_t* previous,
-                           std::uint64_t& current) noexcept;
+  // What the system calls of these names do; -errno.
+  std::int64_t action(int signal, std::uint64_t next, std::uint64_t previous) noexcept;
+  static std::int64_t mask(int how, std::uint64_t next, std::uint64_t previous, ucontext_t& frame) noexcept;
+
+  // What the program wants blocked when it goes on as `frame` says.
+  static void set_mask(ThreadState& state, ucontext_t& frame, std::uint64_t mask) noexcept;
 
   // Around a fork: the child must not find the actions half changed.
   void hold() noexcept { mutex_.lock(); }
   void let_go() noexcept { mutex_.unlock(); }
 
+  static constexpr std::uint64_t bit(int signal) { return std::uint64_t{1} << (signal - 1); }
+  static constexpr std::uint64_t kOurs = std::uint64_t{1} << (SIGBUS - 1) | std::uint64_t{1} << (SIGSYS - 1);
   // A mask without what must not be blocked.
-  static std::uint64_t open(std::uint64_t mask) noexcept { return mask & ~(bit(SIGBUS) | bit(SIGSYS)); }
+  static constexpr std::uint64_t open(std::uint64_t mask) { return mask & ~kOurs; }
 
-  // Calls the program's handler for a signal that is not the runtime's after all. False if it has none: the action is
-  // the default one from now on, and happens when the cause happens again.
-  bool forward(int signal, siginfo_t* info, void* context) noexcept;
+  // A signal of the program's has come to a handler of ours, whose frame this is.
+  void arrive(int signal, siginfo_t* info, ucontext_t& frame) noexcept;
+  // The default action from now on.
+  static void reset(int signal) noexcept;
 
  private:
   static constexpr int kSignals = 64;
-  static constexpr std::uint64_t bit(int signal) { return std::uint64_t{1} << (signal - 1); }
   static bool calls(const KernelAction& action) noexcept;
-  static void take(int signal, Handler handler, KernelAction* previous) noexcept;
+  static void take(int signal, Handler handler, std::uint64_t flags, KernelAction* previous) noexcept;
   std::int64_t install(int signal, const KernelAction& action) noexcept;
+  void act_by_default(int signal, const siginfo_t& info, bool ignored) noexcept;
 
   Mutex mutex_;                         // orders changes
   KernelAction actions_[kSignals + 1];  // the program's
 };
 
 extern Signals signals;
+
+// The handler of all signals that the program handles.
+void on_signal(int signal, siginfo_t* info, void* context);
 
 }  // namespace comex::runtime

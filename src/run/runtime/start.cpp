@@ -13,6 +13,7 @@
 #include "run/room.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/gate.h"
+#include "run/runtime/delivery.h"
 #include "run/runtime/layout.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
@@ -63,8 +64,10 @@ Room* enter_room(const char* path) {
 }
 
 // What the signal by which the keeper wakes us comes to while the process is dormant.
-void on_poke(int, siginfo_t* info, void*) {
+void on_poke(int, siginfo_t* info, void* context) {
   (void)world.come(*info);
+  ThreadState* const state = this_thread();
+  if (state != nullptr) take_over(*state, *static_cast<ucontext_t*>(context));
 }
 
 // After a fork of a process that is dormant.
@@ -111,7 +114,7 @@ void prepare_process(const Standing* threads) noexcept {
     stop("the keeper of this program does not answer");
   }
   process.budget = new Share(process.room->budget, process.owned->account);
-  process.threads = new Threads(process.own.take(Threads::bytes()));
+  process.threads = new Threads(process.own.take(Threads::bytes()), process.own.take(Threads::stack_bytes()));
   auto pager = Pager::create({.memory = process.memory,
                               .frames = *process.outpost,
                               .budget = *process.budget,

@@ -6,13 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
+#include "run/runtime/delivery.h"
 #include "run/runtime/evictor.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/footing.h"
 #include "run/runtime/gate_entry.h"
+#include "run/runtime/lasting.h"
 #include "run/runtime/layout.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
@@ -29,19 +30,10 @@ void load(Registers& to, const greg_t* from) {
                  get(REG_RBX), get(REG_RDX), get(REG_RAX), get(REG_RSP), get(REG_RIP)};
 }
 
-// A new thread may be given a stack that was adopted: from the heap, or that of a thread that ended before this process
-// was woken. Nothing says how far it goes; libc's are of this size.
-void leave_ground(std::uint64_t stack, std::uint64_t flags, std::uint64_t thread_pointer) noexcept {
-  constexpr std::uint64_t kStack = 8 << 20;
-  constexpr std::uint64_t kThreadLocal = 64 << 10;
-  constexpr std::uint64_t kControlBlock = 4096;
-  layout.leave_alone(stack - std::min(stack, kStack), stack);
-  if ((flags & CLONE_SETTLS) != 0) layout.leave_alone(thread_pointer - kThreadLocal, thread_pointer + kControlBlock);
-}
-
 // In the child of a fork, before anything of the program runs.
 void begin_child(ThreadState& mine) noexcept {
   process.threads->only(mine);
+  mine.owner.store(static_cast<std::uint32_t>(getpid()), std::memory_order_release);
   process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
   if (process.owned == nullptr) stop("too many processes");
   process.owned->life.store(Room::Life::awake, std::memory_order_release);
@@ -58,7 +50,8 @@ void begin_child(ThreadState& mine) noexcept {
 
 void arm(ThreadState& state) noexcept {
   if (!equip(state.faulter)) stop("no memory for another thread");
-  set_this_thread(&state);
+  // A guest may have the thread-local storage of the one that made it.
+  if (!state.guest) set_this_thread(&state);
   state.selector = 0;
   const auto begin = reinterpret_cast<std::uint64_t>(comex_gate_begin);
   const auto end = reinterpret_cast<std::uint64_t>(comex_gate_end);
@@ -67,38 +60,57 @@ void arm(ThreadState& state) noexcept {
   if (result < 0) stop("the kernel refuses to watch the program's system calls (Syscall User Dispatch)");
 }
 
+// Words that the kernel writes in the child as it begins, or when it ends.
+void leave_words_alone(const greg_t* registers) noexcept {
+  const auto get = [&](int index) { return static_cast<std::uint64_t>(registers[index]); };
+  const std::uint64_t flags = get(REG_RDI);
+  const auto leave = [](std::uint64_t word) { layout.leave_alone(word, word + sizeof(std::uint32_t)); };
+  if ((flags & (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID)) != 0) leave(get(REG_R10));
+  if ((flags & (CLONE_PARENT_SETTID | CLONE_PIDFD)) != 0) leave(get(REG_RDX));
+}
+
 extern "C" void comex_child_begin(ThreadState* child) {
+  const std::int64_t self = comex_gate_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+  child->owner.store(static_cast<std::uint32_t>(self), std::memory_order_release);
   arm(*child);
+  // The last thing: we stand on it.
+  use_stack(*child);
   child->selector = 1;
 }
 
-std::int64_t clone_task(greg_t* registers) noexcept {
+std::int64_t clone_task(ucontext_t& context) noexcept {
+  const greg_t* const registers = context.uc_mcontext.gregs;
   const auto flags = static_cast<std::uint64_t>(registers[REG_RDI]);
   const auto stack = static_cast<std::uint64_t>(registers[REG_RSI]);
-  if ((flags & CLONE_VM) == 0 || stack == 0) return fork_task(registers);
-  leave_ground(stack, flags, static_cast<std::uint64_t>(registers[REG_R8]));
+  if ((flags & CLONE_VM) == 0 || stack == 0) return fork_task(context);
   ThreadState* const mine = this_thread();
   // Its own id is not known yet; any will do.
   ThreadState* const child = process.threads->enter(static_cast<std::uint32_t>(getpid()));
   if (child == nullptr) return -EAGAIN;
+  child->guest = (flags & CLONE_THREAD) == 0;
+  leave_words_alone(registers);
   load(child->registers, registers);
   child->registers.rsp = stack;
+  child->first_mask = *reinterpret_cast<const std::uint64_t*>(&context.uc_sigmask);
+  child->blocked = mine->blocked;
+  if (child->guest) child->program_stack = mine->program_stack;
   const std::int64_t result = comex_gate_clone(child);
-  // One that the kernel made us wait for (vfork) has used our thread-local storage, and is over or another program.
+  // One that the kernel made us wait for (vfork) is over, or another program.
   const bool waited = (flags & CLONE_VFORK) != 0;
-  if (waited) set_this_thread(mine);
   if (waited || result < 0) process.threads->leave(*child);
   return result;
 }
 
 // The child is a copy of this process, with this thread alone: whatever was local is local in both, and what was away
 // both can fetch, each in its own time. See "fork" in docs/design-notes.md.
-std::int64_t fork_task(greg_t* registers) noexcept {
+std::int64_t fork_task(ucontext_t& context) noexcept {
+  greg_t* const registers = context.uc_mcontext.gregs;
   constexpr std::uint64_t kShared = CLONE_VM | CLONE_VFORK;
   const auto number = static_cast<std::uint64_t>(registers[REG_RAX]);
   const bool plain = number != SYS_clone;  // fork, and vfork, which is served as fork
   const auto flags = plain ? std::uint64_t{SIGCHLD} : static_cast<std::uint64_t>(registers[REG_RDI]) & ~kShared;
   ThreadState& mine = *this_thread();
+  if (!plain) leave_words_alone(registers);
   const Footing footing;
   // In this order: one fork at a time; nobody inside; and only then, as those were served until they had left:
   signals.hold();
@@ -131,9 +143,10 @@ std::int64_t fork_task(greg_t* registers) noexcept {
 }
 
 void exit_thread(std::uint64_t status) noexcept {
-  process.threads->leave(*this_thread());
-  comex_gate_call(SYS_exit, status, 0, 0, 0, 0, 0);
-  __builtin_unreachable();
+  leave_robust_list_alone();
+  ThreadState& mine = *this_thread();
+  process.threads->clear(mine);
+  comex_gate_exit(status, reinterpret_cast<std::uint32_t*>(&mine.owner));
 }
 
 }  // namespace comex::runtime

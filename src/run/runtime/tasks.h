@@ -12,9 +12,9 @@ namespace comex::runtime {
 // Puts this thread under the gate, which is open until its selector says otherwise.
 void arm(struct ThreadState& state) noexcept;
 
-// `registers` as they were at the call.
-std::int64_t clone_task(greg_t* registers) noexcept;
-std::int64_t fork_task(greg_t* registers) noexcept;
+// `context` as it was at the call.
+std::int64_t clone_task(ucontext_t& context) noexcept;
+std::int64_t fork_task(ucontext_t& context) noexcept;
 [[noreturn]] void exit_thread(std::uint64_t status) noexcept;
 
 }  // namespace comex::runtime

@@ -6,9 +6,11 @@
 
 namespace comex::runtime {
 
-static_assert(offsetof(ThreadState, registers) == 0);
+static_assert(offsetof(ThreadState, registers) == 0 && offsetof(ThreadState, stack_top) == 120 &&
+              offsetof(ThreadState, first_mask) == 128 && offsetof(Registers, rsp) == 104);
 
-Threads::Threads(std::byte* memory) noexcept : states_(reinterpret_cast<ThreadState*>(memory)) {}
+Threads::Threads(std::byte* memory, std::byte* stacks) noexcept
+    : states_(reinterpret_cast<ThreadState*>(memory)), stacks_(stacks) {}
 
 ThreadState* Threads::enter(std::uint32_t owner) noexcept {
   for (std::uint32_t i = 0; i < kMost; ++i) {
@@ -20,14 +22,27 @@ ThreadState* Threads::enter(std::uint32_t owner) noexcept {
     }
     state.pins_used = 0;
     state.inside = 0;
+    state.guest = false;
+    if (stacks_ != nullptr) state.stack_top = stacks_ + (i + 1) * ThreadState::kStackBytes;
+    state.waiting = false;
+    state.aside.signal = 0;
+    state.wait_masked = false;
+    state.blocked = 0;
+    state.program_stack = no_stack();
     state.faulter.history = {};
     return &state;
   }
   return nullptr;
 }
 
-void Threads::leave(ThreadState& state) noexcept {
+void Threads::clear(ThreadState& state) noexcept {
   for (auto& pin : state.pins) pin.count.store(0, std::memory_order_relaxed);
+  if (state.holds_everything) let_go();
+  state.holds_everything = false;
+}
+
+void Threads::leave(ThreadState& state) noexcept {
+  clear(state);
   state.owner.store(0, std::memory_order_release);
 }
 
@@ -57,13 +72,21 @@ std::uint64_t Threads::pinned(BlockNo block) const noexcept {
   return mask;
 }
 
+void PinFrame::add_everything() noexcept {
+  if (state_.holds_everything) return;
+  threads_.hold_everything();
+  // In the state as well: one that ends in the middle of a call (exec) leaves nothing behind.
+  state_.holds_everything = everything_ = true;
+}
+
+void PinFrame::let_everything_go() noexcept {
+  state_.holds_everything = false;
+  threads_.let_go();
+}
+
 void PinFrame::add(PageRun pages) noexcept {
-  if (pages.count == 0 || everything_) return;
-  if (state_.pins_used == ThreadState::kPins) {
-    threads_.hold_everything();
-    everything_ = true;
-    return;
-  }
+  if (pages.count == 0 || state_.holds_everything) return;
+  if (state_.pins_used == ThreadState::kPins) return add_everything();
   PinnedRange& pin = state_.pins[state_.pins_used++];
   pin.first.store(pages.first.value, std::memory_order_relaxed);
   // seq_cst, against eviction, which marks a page busy and then looks here: see PageTable::try_lock.

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "pager/pager.h"
+#include "run/runtime/signals.h"
 
 namespace comex::runtime {
 
@@ -26,8 +27,13 @@ struct PinnedRange {
 
 struct ThreadState {
   static constexpr std::size_t kPins = 24;
+  static constexpr std::size_t kStackBytes = 128 << 10;  // used as far as it is touched
 
-  Registers registers{};  // first: gate_entry.cpp counts on it
+  // First, and in this order: gate_entry.cpp counts on it.
+  Registers registers{};
+  std::byte* stack_top = nullptr;  // of the stack that handlers run on; see delivery.h
+  std::uint64_t first_mask = 0;    // that a new thread begins with
+
   // 0: system calls go through; 1: they come to the gate. Read by the kernel.
   volatile std::uint8_t selector = 0;
   std::atomic<std::uint32_t> owner{0};  // thread id; 0: free
@@ -35,19 +41,34 @@ struct ThreadState {
   std::array<PinnedRange, kPins> pins;
   std::uint32_t pins_used = 0;
   std::uint32_t inside = 0;  // see run/runtime/crossing.h
+  bool holds_everything = false;
+
+  // A call that was let through is under way, and signals of the program may come: they are put aside.
+  volatile bool waiting = false;
+  Arrival aside;
+  std::uint64_t aside_mask = 0;  // what was blocked when it came
+  std::uint64_t wait_mask = 0;   // given with a call that a signal ended, if wait_masked
+  bool wait_masked = false;
+  std::uint64_t blocked = 0;           // of our signals, what the program believes to have blocked
+  stack_t program_stack = no_stack();  // as of sigaltstack(2)
+  // A task of another process that shares this memory (vfork): it leaves by exec or exit, and the memory stays.
+  bool guest = false;
 };
 
 class Threads final : public Pins {
  public:
   static constexpr std::uint32_t kMost = 4096;
 
-  // `memory` for kMost states, zeroed.
-  explicit Threads(std::byte* memory) noexcept;
+  // `memory` for kMost states, zeroed; `stacks` for as many stacks of handlers, or nullptr if there are to be none.
+  explicit Threads(std::byte* memory, std::byte* stacks = nullptr) noexcept;
   static constexpr std::size_t bytes() { return kMost * sizeof(ThreadState); }
+  static constexpr std::size_t stack_bytes() { return kMost * ThreadState::kStackBytes; }
 
   // nullptr if there are too many.
   ThreadState* enter(std::uint32_t owner) noexcept;
   void leave(ThreadState& state) noexcept;
+  // All of leaving but that the state is free.
+  void clear(ThreadState& state) noexcept;
   // After a fork, in the child: there is this thread and no other.
   void only(ThreadState& state) noexcept;
 
@@ -56,8 +77,24 @@ class Threads final : public Pins {
   void hold_everything() noexcept { everything_.fetch_add(1, std::memory_order_seq_cst); }
   void let_go() noexcept { everything_.fetch_sub(1, std::memory_order_seq_cst); }
 
+  // Whose stack this address is on; nullptr if nobody's.
+  [[nodiscard]] ThreadState* standing_on(const void* address) const noexcept {
+    const auto at = static_cast<std::size_t>(static_cast<const std::byte*>(address) - stacks_);
+    return stacks_ != nullptr && at < stack_bytes() ? &states_[at / ThreadState::kStackBytes] : nullptr;
+  }
+
+  // Calls f(thread id) for each thread there is.
+  template <typename F>
+  void for_each(F&& f) const noexcept {
+    const std::uint32_t used = used_.load(std::memory_order_seq_cst);
+    for (std::uint32_t i = 0; i < used; ++i) {
+      if (const std::uint32_t owner = states_[i].owner.load(std::memory_order_acquire); owner != 0) f(owner);
+    }
+  }
+
  private:
   ThreadState* const states_;
+  std::byte* const stacks_;
   std::atomic<std::uint32_t> used_{0};  // none beyond this index was ever entered
   std::atomic<std::uint32_t> everything_{0};
 };
@@ -69,15 +106,19 @@ class PinFrame {
       : threads_(threads), state_(state), before_(state.pins_used) {}
   ~PinFrame() {
     while (state_.pins_used > before_) state_.pins[--state_.pins_used].count.store(0, std::memory_order_release);
-    if (everything_) threads_.let_go();
+    if (everything_) let_everything_go();
   }
   PinFrame(const PinFrame&) = delete;
   PinFrame& operator=(const PinFrame&) = delete;
 
   // From now on eviction leaves these pages alone; what it has begun it finishes: look at the entries afterwards.
   void add(PageRun pages) noexcept;
+  // As if every page was added.
+  void add_everything() noexcept;
 
  private:
+  void let_everything_go() noexcept;
+
   Threads& threads_;
   ThreadState& state_;
   const std::uint32_t before_;

@@ -8,6 +8,7 @@
 #include "base/futex.h"
 #include "run/poke_value.h"
 #include "run/runtime/evictor.h"
+#include "run/runtime/lasting.h"
 #include "run/runtime/process.h"
 #include "run/runtime/tasks.h"
 
@@ -84,6 +85,7 @@ void World::wake(std::uint32_t expected) noexcept {
   ThreadState* const state = process.threads->enter(static_cast<std::uint32_t>(gettid()));
   if (state == nullptr) runtime::stop("too many threads");
   arm(*state);
+  leave_registered_alone();
   count(ready_);
   if (leads) {
     wait_until(ready_, [&](std::uint32_t now) { return now == expected; });
