@@ -6,6 +6,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "run/runtime/delivery.h"
@@ -13,6 +14,7 @@
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/lasting.h"
 #include "run/runtime/layout.h"
+#include "run/runtime/pieces.h"
 #include "run/runtime/process.h"
 #include "run/runtime/program_memory.h"
 #include "run/runtime/signals.h"
@@ -144,16 +146,33 @@ std::int64_t let_wait(const Call& call, ucontext_t& context) {
 }
 
 // Lets a call through with everything it touches in place.
-std::int64_t prepared(Call call, const Entry& entry, ucontext_t& context) {
+std::int64_t in_one(Call call, const Entry& entry, ucontext_t& context, bool may_wait) {
   ThreadState& state = *this_thread();
   Preparation preparation(state, is_futex(call, entry));
   prepare(call, preparation);
-  if (!(entry.traits & Trait::blocks)) return let_through(call);
+  if (!may_wait) return let_through(call);
   WaitMask mask(call);
   const std::int64_t result = let_wait(call, context);
   state.wait_mask = mask.wanted();
   state.wait_masked = mask.given() && result == -EINTR;
   return result;
+}
+
+// What a call may have pinned: there are other threads, and the program has to go on.
+std::uint64_t most_pinned() {
+  constexpr std::uint64_t kLeast = 1 << 20;
+  constexpr std::uint64_t kShare = 8;
+  return std::max(process.room->budget.limit.load(std::memory_order_relaxed) * kPageSize / kShare, kLeast);
+}
+
+std::int64_t prepared(const Call& call, const Entry& entry, ucontext_t& context) {
+  const bool waits = entry.traits & Trait::blocks;
+  const bool pins = process.memory.delivery() == Delivery::inline_signal;
+  if (entry.cut == syscalls::Cut::never || !pins) return in_one(call, entry, context, waits);
+  LongTransfer transfer(call, most_pinned());
+  if (!transfer.is_long()) return in_one(call, entry, context, waits);
+  return transfer.run(
+      [&](const Call& piece, bool goes_on) { return in_one(piece, entry, context, waits && !goes_on); });
 }
 
 std::int64_t layout_call(const Call& call, const Entry& entry, ucontext_t& context) {

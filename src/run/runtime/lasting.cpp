@@ -101,7 +101,13 @@ bool allow_lasting(const Call& call, std::int64_t& result) noexcept {
   return true;
 }
 
+void leave_storage_alone(std::uint64_t thread_pointer) noexcept {
+  layout.leave_alone(thread_pointer - process.own_threads.storage_below(),
+                     thread_pointer + OwnThreads::storage_above());
+}
+
 void leave_registered_alone() noexcept {
+  leave_storage_alone(reinterpret_cast<std::uint64_t>(__builtin_thread_pointer()));
   constexpr std::uint64_t kGetTidAddress = 40;  // PR_GET_TID_ADDRESS
   constexpr std::uint64_t kLeastArea = 32;
   const auto leave = [](std::uint64_t begin, std::uint64_t bytes) { layout.leave_alone(begin, begin + bytes); };

@@ -14,7 +14,10 @@ namespace comex::runtime {
 // Before a call of Class::lasting: false if it must not be made, with the answer in `result`.
 bool allow_lasting(const syscalls::Call& call, std::int64_t& result) noexcept;
 
-// What libc has told the kernel about this thread before its calls came to the gate.
+// The thread-local storage that this pointer belongs to: handlers of faults need it themselves (errno).
+void leave_storage_alone(std::uint64_t thread_pointer) noexcept;
+
+// What libc has told the kernel about this thread before its calls came to the gate, and its thread-local storage.
 void leave_registered_alone() noexcept;
 
 // The mutexes that this thread holds, which the kernel will mark. They stay with the kernel: nobody is there to unpin

@@ -23,6 +23,9 @@ class OwnThreads {
 
   // Looks at the modules that are loaded. To be called before the program's code runs.
   Errc prepare(Allocate allocate) noexcept;
+  // Of thread-local storage that every thread has, below its thread pointer, and of libc's block above it.
+  [[nodiscard]] std::size_t storage_below() const noexcept { return image_bytes_; }
+  static constexpr std::size_t storage_above() { return kControlBlock; }
   // `body` must not return.
   Errc start(Body body, void* argument) noexcept;
 

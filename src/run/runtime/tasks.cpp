@@ -60,12 +60,13 @@ void arm(ThreadState& state) noexcept {
   if (result < 0) stop("the kernel refuses to watch the program's system calls (Syscall User Dispatch)");
 }
 
-// Words that the kernel writes in the child as it begins, or when it ends.
+// Words that the kernel writes in the child as it begins, or when it ends, and what handlers of faults need in it.
 void leave_words_alone(const greg_t* registers) noexcept {
   const auto get = [&](int index) { return static_cast<std::uint64_t>(registers[index]); };
   const std::uint64_t flags = get(REG_RDI);
   const auto leave = [](std::uint64_t word) { layout.leave_alone(word, word + sizeof(std::uint32_t)); };
   if ((flags & (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID)) != 0) leave(get(REG_R10));
+  if ((flags & CLONE_SETTLS) != 0) leave_storage_alone(get(REG_R8));
   if ((flags & (CLONE_PARENT_SETTID | CLONE_PIDFD)) != 0) leave(get(REG_RDX));
 }
 
