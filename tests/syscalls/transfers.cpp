@@ -118,7 +118,8 @@ CASE(long_write_and_read_of_a_file) {
 CASE(long_random_bytes) {
   LongBuffer buffer;
   const long n = must(getrandom(buffer.data(), kLong, 0), "getrandom");
-  result("%ld bytes, the last %s", n, buffer.data()[kLong - 1] == 0 && buffer.data()[kLong - 2] == 0 ? "zero" : "random");
+  result("%ld bytes, the last %s", n,
+         buffer.data()[kLong - 1] == 0 && buffer.data()[kLong - 2] == 0 ? "zero" : "random");
 }
 
 CASE(very_many_vectors) {

@@ -1,6 +1,7 @@
 // Waiting for descriptors, and the descriptors that are made to be waited for.
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
@@ -179,5 +180,31 @@ CASE(bytes_waiting) {
   int* waiting = place<int>();
   EVICTED(ioctl(ends[0], FIONREAD, waiting));
   result("%d bytes", *waiting);
+  close(ends[0]), close(ends[1]);
+}
+
+// Twice: the first cancellation of a program may find the thread in a call that was begun when there was none.
+CASE(cancelled_while_blocked) {
+  int ends[2];
+  must(pipe(ends), "pipe");
+  const auto read_for_ever = [](void* from) -> void* {
+    char* buffer = new char[64];
+    for (;;) {
+      if (read(*static_cast<int*>(from), buffer, 64) == 0) return nullptr;
+    }
+  };
+  int cancelled = 0;
+  for (int i = 0; i < 2; ++i) {
+    pthread_t thread;
+    check(pthread_create(&thread, nullptr, read_for_ever, &ends[0]) == 0, "pthread_create");
+    must(write(ends[1], "x", 1), "write");
+    usleep(20000);  // it is in its second call by now; nothing is wrong if it is not
+    evict();
+    check(pthread_cancel(thread) == 0, "pthread_cancel");
+    void* answer = nullptr;
+    check(pthread_join(thread, &answer) == 0, "pthread_join");
+    cancelled += answer == PTHREAD_CANCELED ? 1 : 0;
+  }
+  result("%d cancelled", cancelled);
   close(ends[0]), close(ends[1]);
 }

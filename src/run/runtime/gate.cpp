@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "run/runtime/delivery.h"
+#include "run/runtime/direct.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/lasting.h"
@@ -269,7 +270,7 @@ void deliver_aside(ThreadState& state, ucontext_t& frame) {
 void on_call(int signal, siginfo_t* info, void* context) {
   constexpr int kDispatched = 2;  // SYS_USER_DISPATCH
   if (info->si_code != kDispatched) {
-    if (!world.come(*info)) on_signal(signal, info, context);
+    if (!is_call_out(*info) && !world.come(*info)) on_signal(signal, info, context);
     return;
   }
   ThreadState* const state = this_thread();
@@ -280,7 +281,11 @@ void on_call(int signal, siginfo_t* info, void* context) {
   greg_t* const registers = frame.uc_mcontext.gregs;
   const auto get = [&](int index) { return static_cast<std::uint64_t>(registers[index]); };
   const Call call{get(REG_RAX), {get(REG_RDI), get(REG_RSI), get(REG_RDX), get(REG_R10), get(REG_R8), get(REG_R9)}};
-  if (call.number == SYS_rt_sigreturn) {
+  if (state->aside.signal != 0) {
+    // It came during a direct call. The call that brought us here is for after its handler.
+    mask_of(frame) = state->aside_mask;
+    registers[REG_RIP] -= kCallBytes;
+  } else if (call.number == SYS_rt_sigreturn) {
     return_from_handler(*state, frame);
   } else if (const std::int64_t result = serve(call, frame); result != kMakeAgain) {
     registers[REG_RAX] = result;

@@ -65,7 +65,8 @@ LongTransfer::Shape LongTransfer::shape_of(const Call& call, const syscalls::Ent
   const bool vectors = entry.memory[0].extent == syscalls::Extent::iovec;
   switch (entry.cut) {
     case Cut::by_file: return {1, 2, 0, vectors};
-    case Cut::by_socket: return vectors || entry.memory[0].extent == syscalls::Extent::bytes ? Shape{1, 2, 0, vectors} : Shape{};
+    case Cut::by_socket:
+      return vectors || entry.memory[0].extent == syscalls::Extent::bytes ? Shape{1, 2, 0, vectors} : Shape{};
     case Cut::at_offset: {
       constexpr std::uint64_t kHere = UINT64_MAX;  // of preadv2 and pwritev2
       return {1, 2, static_cast<std::uint8_t>(call.arguments[3] == kHere ? 0 : 3), vectors};
@@ -117,7 +118,8 @@ std::uint64_t LongTransfer::next_vectors(std::uint64_t done) noexcept {
   const std::uint64_t count = std::min<std::uint64_t>(kVectors, call_.arguments[shape_.count] - index_);
   std::uint64_t bytes = 0;
   std::size_t used = 0;
-  const bool read = copy_in(call_.arguments[shape_.memory] + index_ * sizeof(iovec), vectors_.data(), count * sizeof(iovec));
+  const bool read =
+      copy_in(call_.arguments[shape_.memory] + index_ * sizeof(iovec), vectors_.data(), count * sizeof(iovec));
   while (read && used < count && bytes < most_) {
     iovec& one = vectors_[used++];
     one.iov_base = static_cast<std::byte*>(one.iov_base) + inside_;

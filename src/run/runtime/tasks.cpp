@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "run/runtime/delivery.h"
+#include "run/runtime/direct.h"
 #include "run/runtime/evictor.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/footing.h"
@@ -57,6 +58,7 @@ void arm(ThreadState& state) noexcept {
   const auto end = reinterpret_cast<std::uint64_t>(comex_gate_end);
   const std::int64_t result = comex_gate_call(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, begin,
                                               end - begin, reinterpret_cast<std::uint64_t>(&state.selector), 0);
+  allow_direct();
   if (result < 0) stop("the kernel refuses to watch the program's system calls (Syscall User Dispatch)");
 }
 
@@ -89,6 +91,7 @@ std::int64_t clone_task(ucontext_t& context) noexcept {
   ThreadState* const child = process.threads->enter(static_cast<std::uint32_t>(getpid()));
   if (child == nullptr) return -EAGAIN;
   child->guest = (flags & CLONE_THREAD) == 0;
+  if (child->guest && (flags & CLONE_VFORK) == 0) forbid_direct();
   leave_words_alone(registers);
   load(child->registers, registers);
   child->registers.rsp = stack;

@@ -1,0 +1,258 @@
+#include "run/runtime/direct.h"
+
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+#include "run/runtime/gate_entry.h"
+#include "run/runtime/process.h"
+#include "run/syscall_table.h"
+
+namespace comex::runtime {
+namespace {
+
+using syscalls::Call;
+
+std::atomic<bool> allowed{false};
+std::atomic<bool> forbidden{false};
+
+// libc's own, found when this library is loaded, or when it is needed even earlier.
+template <typename Function>
+class Real {
+ public:
+  explicit constexpr Real(const char* name) noexcept : name_(name) {}
+
+  Function* find() noexcept {
+    Function* found = function_.load(std::memory_order_relaxed);
+    if (found != nullptr) [[likely]]
+      return found;
+    found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
+    function_.store(found, std::memory_order_relaxed);
+    return found;
+  }
+  template <typename... Arguments>
+  auto operator()(Arguments... arguments) noexcept {
+    return find()(arguments...);
+  }
+
+ private:
+  const char* name_;
+  std::atomic<Function*> function_{nullptr};
+};
+
+constinit Real<ssize_t(int, void*, size_t)> real_read("read");
+constinit Real<ssize_t(int, const void*, size_t)> real_write("write");
+constinit Real<ssize_t(int, void*, size_t, off_t)> real_pread("pread");
+constinit Real<ssize_t(int, const void*, size_t, off_t)> real_pwrite("pwrite");
+constinit Real<ssize_t(int, void*, size_t, int)> real_recv("recv");
+constinit Real<ssize_t(int, const void*, size_t, int)> real_send("send");
+constinit Real<ssize_t(int, void*, size_t, int, sockaddr*, socklen_t*)> real_recvfrom("recvfrom");
+constinit Real<ssize_t(int, const void*, size_t, int, const sockaddr*, socklen_t)> real_sendto("sendto");
+constinit Real<int(pollfd*, nfds_t, int)> real_poll("poll");
+constinit Real<int(int, epoll_event*, int, int)> real_epoll_wait("epoll_wait");
+constinit Real<int(pthread_t)> real_pthread_cancel("pthread_cancel");
+
+[[gnu::constructor(101)]] void find_all() {
+  (void)real_read.find(), (void)real_write.find(), (void)real_pread.find(), (void)real_pwrite.find();
+  (void)real_recv.find(), (void)real_send.find(), (void)real_recvfrom.find(), (void)real_sendto.find();
+  (void)real_poll.find(), (void)real_epoll_wait.find(), (void)real_pthread_cancel.find();
+}
+
+// Memory of a call, of which there is one piece.
+struct Memory {
+  const void* address;
+  std::uint64_t bytes;
+  bool kernel_writes;
+};
+
+constexpr std::uint64_t kMostPages = 64;  // longer ones take their time anyway
+constexpr std::int64_t kNotDirect = -513;
+
+// All of it is there, and nobody is about to take it away. REQUIRES: it is pinned.
+bool is_settled(PageRun pages, bool write) noexcept {
+  for (PageNo page = pages.first; page < pages.end(); page = page + 1) {
+    const Entry entry = process.pager->table().load(page);
+    if (entry.is(PageState::none)) continue;
+    if (entry.busy() || !entry.is(PageState::resident) || (write && entry.clean())) return false;
+  }
+  return true;
+}
+
+PageRun pages_of(const Memory& memory) noexcept {
+  if (memory.bytes == 0 || memory.address == nullptr) return PageRun{PageNo{0}, 0};
+  const auto begin = reinterpret_cast<std::uint64_t>(memory.address);
+  const PageNo first{begin >> kPageShift};
+  return PageRun{first, ((begin + memory.bytes - 1) >> kPageShift) - first.value + 1};
+}
+
+// The thread's state, if it may go directly now. Not in the runtime's own code, which has its selector open.
+ThreadState* direct_thread() noexcept {
+  if (!allowed.load(std::memory_order_relaxed)) [[likely]]
+    return nullptr;
+  ThreadState* const state = this_thread();
+  return state != nullptr && state->selector == 1 && !state->waiting ? state : nullptr;
+}
+
+// A signal that came meanwhile is handled here: any system call that is trapped will do.
+[[gnu::noinline]] void handle_aside() noexcept {
+  (void)syscall(SYS_getppid);
+}
+
+std::int64_t once(ThreadState& state, const Call& call, PageRun pages, bool write) noexcept {
+  const auto& a = call.arguments;
+  std::int64_t result = kNotDirect;
+  state.waiting = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  {
+    PinFrame pins(*process.threads, state);
+    pins.add(pages);
+    if (is_settled(pages, write)) {
+      result = comex_gate_wait(call.number, a[0], a[1], a[2], a[3], a[4], a[5], &state.aside.signal);
+    }
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  state.waiting = false;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (state.aside.signal != 0) [[unlikely]]
+    handle_aside();
+  return result;
+}
+
+// What the kernel answered; kNotDirect: it is for libc to ask.
+std::int64_t directly(const Call& call, const Memory& memory) noexcept {
+  ThreadState* const state = direct_thread();
+  if (state == nullptr) [[likely]]
+    return kNotDirect;
+  const PageRun pages = pages_of(memory);
+  if (pages.count > kMostPages || state->pins_used == ThreadState::kPins) return kNotDirect;
+  std::int64_t result = 0;
+  do {
+    result = once(*state, call, pages, memory.kernel_writes);
+  } while (result == kMakeAgain && allowed.load(std::memory_order_relaxed));
+  // Called out of it: libc is to make it, and to look whether the thread is cancelled.
+  const bool called_out = (result == -EINTR || result == kMakeAgain) && !allowed.load(std::memory_order_relaxed);
+  return called_out ? kNotDirect : result;
+}
+
+std::uint64_t word(const void* pointer) noexcept {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
+std::uint64_t word(int number) noexcept {
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(number));
+}
+
+template <typename Result, typename Otherwise>
+Result answer(std::int64_t result, Otherwise&& otherwise) noexcept {
+  if (result == kNotDirect) return otherwise();
+  if (result >= 0) return static_cast<Result>(result);
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
+}  // namespace
+
+void allow_direct() noexcept {
+  if (forbidden.load(std::memory_order_relaxed) || process.memory.delivery() != Delivery::inline_signal) return;
+  allowed.store(true, std::memory_order_release);
+}
+
+void forbid_direct() noexcept {
+  forbidden.store(true, std::memory_order_relaxed);
+  allowed.store(false, std::memory_order_seq_cst);
+}
+
+bool is_call_out(const siginfo_t& info) noexcept {
+  return info.si_code == SI_QUEUE && info.si_value.sival_ptr == &forbidden;
+}
+
+}  // namespace comex::runtime
+
+#define COMEX_TAKEN_OVER extern "C" [[gnu::visibility("default")]]
+
+using namespace comex::runtime;
+
+COMEX_TAKEN_OVER ssize_t read(int fd, void* buffer, size_t bytes) {
+  return answer<ssize_t>(directly({SYS_read, {word(fd), word(buffer), bytes}}, {buffer, bytes, true}),
+                         [&] { return real_read(fd, buffer, bytes); });
+}
+
+COMEX_TAKEN_OVER ssize_t write(int fd, const void* buffer, size_t bytes) {
+  return answer<ssize_t>(directly({SYS_write, {word(fd), word(buffer), bytes}}, {buffer, bytes, false}),
+                         [&] { return real_write(fd, buffer, bytes); });
+}
+
+COMEX_TAKEN_OVER ssize_t pread(int fd, void* buffer, size_t bytes, off_t offset) {
+  return answer<ssize_t>(directly({SYS_pread64, {word(fd), word(buffer), bytes, static_cast<std::uint64_t>(offset)}},
+                                  {buffer, bytes, true}),
+                         [&] { return real_pread(fd, buffer, bytes, offset); });
+}
+COMEX_TAKEN_OVER ssize_t pread64(int fd, void* buffer, size_t bytes, off64_t offset) {
+  return pread(fd, buffer, bytes, offset);
+}
+
+COMEX_TAKEN_OVER ssize_t pwrite(int fd, const void* buffer, size_t bytes, off_t offset) {
+  return answer<ssize_t>(directly({SYS_pwrite64, {word(fd), word(buffer), bytes, static_cast<std::uint64_t>(offset)}},
+                                  {buffer, bytes, false}),
+                         [&] { return real_pwrite(fd, buffer, bytes, offset); });
+}
+COMEX_TAKEN_OVER ssize_t pwrite64(int fd, const void* buffer, size_t bytes, off64_t offset) {
+  return pwrite(fd, buffer, bytes, offset);
+}
+
+COMEX_TAKEN_OVER ssize_t recv(int fd, void* buffer, size_t bytes, int flags) {
+  return answer<ssize_t>(directly({SYS_recvfrom, {word(fd), word(buffer), bytes, word(flags)}}, {buffer, bytes, true}),
+                         [&] { return real_recv(fd, buffer, bytes, flags); });
+}
+
+COMEX_TAKEN_OVER ssize_t send(int fd, const void* buffer, size_t bytes, int flags) {
+  return answer<ssize_t>(directly({SYS_sendto, {word(fd), word(buffer), bytes, word(flags)}}, {buffer, bytes, false}),
+                         [&] { return real_send(fd, buffer, bytes, flags); });
+}
+
+COMEX_TAKEN_OVER ssize_t recvfrom(int fd, void* buffer, size_t bytes, int flags, sockaddr* address,
+                                  socklen_t* address_bytes) {
+  const auto libc = [&] { return real_recvfrom(fd, buffer, bytes, flags, address, address_bytes); };
+  if (address != nullptr || address_bytes != nullptr) return libc();
+  return answer<ssize_t>(directly({SYS_recvfrom, {word(fd), word(buffer), bytes, word(flags)}}, {buffer, bytes, true}),
+                         libc);
+}
+
+COMEX_TAKEN_OVER ssize_t sendto(int fd, const void* buffer, size_t bytes, int flags, const sockaddr* address,
+                                socklen_t address_bytes) {
+  const auto libc = [&] { return real_sendto(fd, buffer, bytes, flags, address, address_bytes); };
+  if (address != nullptr) return libc();
+  return answer<ssize_t>(directly({SYS_sendto, {word(fd), word(buffer), bytes, word(flags)}}, {buffer, bytes, false}),
+                         libc);
+}
+
+COMEX_TAKEN_OVER int poll(pollfd* descriptors, nfds_t count, int timeout) {
+  return answer<int>(
+      directly({SYS_poll, {word(descriptors), count, word(timeout)}}, {descriptors, count * sizeof(pollfd), true}),
+      [&] { return real_poll(descriptors, count, timeout); });
+}
+
+COMEX_TAKEN_OVER int epoll_wait(int fd, epoll_event* events, int most, int timeout) {
+  const std::uint64_t count = most > 0 ? static_cast<std::uint64_t>(most) : 0;
+  return answer<int>(directly({SYS_epoll_wait, {word(fd), word(events), word(most), word(timeout)}},
+                              {events, count * sizeof(epoll_event), true}),
+                     [&] { return real_epoll_wait(fd, events, most, timeout); });
+}
+
+// Cancellation is libc's: a thread in one of its functions looks for it, one in ours does not.
+COMEX_TAKEN_OVER int pthread_cancel(pthread_t thread) {
+  const bool was = process.threads != nullptr && process.memory.delivery() == comex::Delivery::inline_signal;
+  forbid_direct();
+  const int result = real_pthread_cancel(thread);
+  sigval what{};
+  what.sival_ptr = &forbidden;
+  if (was && result == 0) (void)pthread_sigqueue(thread, SIGSYS, what);
+  return result;
+}
