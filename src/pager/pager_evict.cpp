@@ -10,6 +10,8 @@ namespace {
 
 // The longest that one call of evict() waits for staging to have room. It is called again if need be.
 constexpr Millis kRoomPatience{100};
+// Blocks in a row of which nothing could be taken: 256 MiB at most are looked through in one call.
+constexpr std::uint32_t kMostInVain = 1024;
 
 }  // namespace
 
@@ -25,9 +27,11 @@ struct Pager::Taken {
 
 std::uint64_t Pager::evict(std::uint64_t want) noexcept {
   std::uint64_t taken = 0;
-  // Blocks whose pages are all pinned or busy go to the end of the queue: once round is enough.
+  // Blocks whose pages are all pinned or busy go to the end of the queue: once round is enough. Others leave it, or
+  // another thread takes them, and are not seen again.
   std::optional<BlockNo> first_in_vain;
-  while (taken < want) {
+  std::uint32_t in_vain = 0;
+  while (taken < want && in_vain < kMostInVain) {
     if (staging_->wait_for_room(Deadline(kRoomPatience)) != Errc::ok) break;
     const auto block = victims_.next();
     if (!block) break;
@@ -35,11 +39,13 @@ std::uint64_t Pager::evict(std::uint64_t want) noexcept {
     taken += pages;
     if (pages > 0) {
       first_in_vain.reset();
-    } else if (first_in_vain == *block) {
-      break;
-    } else if (!first_in_vain) {
-      first_in_vain = *block;
+      in_vain = 0;
+      continue;
     }
+    if (first_in_vain == *block) break;
+    const bool stays = (table_->find(block->first())->load(std::memory_order_relaxed) & Entry::kQueued) != 0;
+    if (stays && !first_in_vain) first_in_vain = *block;
+    in_vain += stays;
   }
   return taken;
 }

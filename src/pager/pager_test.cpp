@@ -266,6 +266,17 @@ TEST_F(PagerTest, fault_overTheBudgetEvictsFirst) {
   for (std::uint32_t page = 0; page < 4096; ++page) EXPECT_EQ(load(page), page);
 }
 
+TEST_F(PagerTest, evict_endsThoughTheFirstInVainIsNotSeenAgain) {
+  begin(128, 128);
+  store(64, 1);
+  store(0, 2);
+  pager_->clear(PageRun{kFirst + 64, 64});  // its block is still in the queue, in front of the other
+  pins_.first_block = 1;
+  EXPECT_EQ(pager_->evict(64), 0U);
+  pins_.first_block = 0;
+  EXPECT_EQ(pager_->evict(64), 1U);
+}
+
 TEST_F(PagerTest, evict_leavesPinnedPages) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, page);

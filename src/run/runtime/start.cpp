@@ -11,9 +11,9 @@
 
 #include "run/outpost.h"
 #include "run/room.h"
+#include "run/runtime/delivery.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/gate.h"
-#include "run/runtime/delivery.h"
 #include "run/runtime/layout.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
