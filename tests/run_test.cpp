@@ -132,6 +132,38 @@ print('children', sum(codes), 'wrong', sum(found))
   EXPECT_EQ(outcome.output, "children 0 wrong 0\n") << outcome.errors;
 }
 
+// Whoever uses io_uring gets his faults as messages, and nobody notices.
+TEST_P(RunTest, a_program_begins_to_use_io_uring) {
+  const auto script = folder_.file("ring.py", R"(
+import ctypes, os, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+def ring(): return libc.syscall(425, 4, ctypes.create_string_buffer(120)) >= 0 or ctypes.get_errno()
+early = ring() if sys.argv[1] == 'early' else True
+data = bytearray(32_000_000)
+for i in range(0, len(data), 4096): data[i] = i // 4096 % 251
+def wrong(): return sum(data[i] != i // 4096 % 251 for i in range(0, len(data), 4096))
+found, done = [], threading.Event()
+def look():
+    while not done.is_set(): found.append(wrong())
+threads = [threading.Thread(target=look) for _ in range(2)]
+for thread in threads: thread.start()
+late = ring() if sys.argv[1] == 'late' else True
+pid = os.fork()
+if pid == 0: os._exit(wrong() > 0)
+child = os.waitpid(pid, 0)[1]
+found.append(wrong())
+tasks = len(os.listdir('/proc/self/task')) - len(threads)
+done.set()
+for thread in threads: thread.join()
+print(early, late, 'child', child, 'wrong', sum(found), 'tasks', tasks)
+)");
+  for (const char* when : {"early", "late"}) {
+    const Outcome outcome = run("16M", {"/usr/bin/python3", script, when});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.output, "True True child 0 wrong 0 tasks 4\n") << outcome.errors;
+  }
+}
+
 TEST_P(RunTest, the_exit_code_is_the_programs) {
   EXPECT_EQ(run("16M", {"/bin/sh", "-c", "exit 42"}).code, 42);
   EXPECT_EQ(run("16M", {"/does/not/exist"}).code, 127);

@@ -23,6 +23,12 @@ std::unique_ptr<PagingSystem> comex_over_shm(const OwnNode& node, std::uint64_t 
   return std::make_unique<ComexRun>(kPagingShm, prefix(local, node.shm), folder + "/run-shm.log");
 }
 
+std::unique_ptr<PagingSystem> comex_by_message(const OwnNode& node, std::uint64_t local, const std::string& folder) {
+  std::vector<std::string> line = prefix(local, node.shm);
+  line.insert(line.end(), {"--faults", "message"});
+  return std::make_unique<ComexRun>(kPagingMessage, std::move(line), folder + "/run-message.log");
+}
+
 std::unique_ptr<PagingSystem> comex_over_tcp(const OwnNode& node, std::uint64_t local, const std::string& folder) {
   std::vector<std::string> line = prefix(local, node.tcp);
   line.insert(line.end(), {"--secret-file", OwnNodes::secret_file(folder)});

@@ -26,6 +26,8 @@ class ComexRun : public PagingSystem {
 
 // `node` is one of `folder`'s own nodes, whose secret is beside it. It must outlive the system.
 std::unique_ptr<PagingSystem> comex_over_shm(const OwnNode& node, std::uint64_t local, const std::string& folder);
+// With faults as messages.
+std::unique_ptr<PagingSystem> comex_by_message(const OwnNode& node, std::uint64_t local, const std::string& folder);
 std::unique_ptr<PagingSystem> comex_over_tcp(const OwnNode& node, std::uint64_t local, const std::string& folder);
 
 }  // namespace comex::bench

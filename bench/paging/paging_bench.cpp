@@ -55,6 +55,7 @@ class PagingField {
     add(figures, kPagingZram,
         host_ ? KernelSwap::create(kPagingZram, *host_, Zram::create(room), local, folder + "/zram.log")
               : Made(host_.error()));
+    add(figures, kPagingMessage, nodes ? comex_by_message(nodes_.nodes()[0], local, folder) : Made(nodes.error()));
     add(figures, kPagingTcp, nodes ? comex_over_tcp(nodes_.nodes()[1], local, folder) : Made(nodes.error()));
     add(figures, kPagingDisk,
         host_ ? KernelSwap::create(kPagingDisk, *host_, SwapFile::create(options.swap_folder, room), local,

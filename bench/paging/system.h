@@ -12,6 +12,7 @@ namespace comex::bench {
 
 // The names under which systems appear in tables, JSON and goals.
 inline constexpr std::string_view kPagingShm = "comex shm";
+inline constexpr std::string_view kPagingMessage = "comex shm, messages";
 inline constexpr std::string_view kPagingTcp = "comex tcp";
 inline constexpr std::string_view kPagingZram = "zram";
 inline constexpr std::string_view kPagingDisk = "disk file";

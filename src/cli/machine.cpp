@@ -52,7 +52,7 @@ Errc try_userfaultfd(Delivery delivery) {
   OwnMemory own;
   UffdMemory memory(own);
   const Errc opened = memory.open(delivery);
-  if (opened == Errc::ok) memory.forget_parent();
+  if (opened == Errc::ok) memory.close();
   return opened;
 }
 

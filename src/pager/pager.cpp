@@ -376,21 +376,26 @@ void Pager::let_go(PageRun pages) noexcept {
   table_->for_each(pages, [&](PageNo page, Word& word) { table_->unlock(page, word); });
 }
 
-void Pager::inherit(PageRun pages) noexcept {
+void Pager::guard_clean(PageRun pages) noexcept {
   PageRun clean{pages.first, 0};
   const auto guard = [&] {
     if (clean.count > 0) (void)memory_.guard(clean);
     clean.count = 0;
   };
-  std::uint64_t local = 0;
   table_->for_each(pages, [&](PageNo page, Word& word) {
     const Entry entry(word.load(std::memory_order_relaxed));
-    local += entry.is(PageState::resident);
     if (!entry.clean()) return guard();
     if (clean.count == 0) clean.first = page;
     ++clean.count;
   });
   guard();
+}
+
+void Pager::inherit(PageRun pages) noexcept {
+  std::uint64_t local = 0;
+  table_->for_each(
+      pages, [&](PageNo, Word& word) { local += Entry(word.load(std::memory_order_relaxed)).is(PageState::resident); });
+  guard_clean(pages);
   budget_.charge(local);
 }
 

@@ -103,6 +103,8 @@ class Pager {
   void found(PageRun pages) noexcept;
   // All zeros from now on, and nothing is local. The caller has discarded, or discards before anybody can touch them.
   void clear(PageRun pages) noexcept;
+  // Of adopted pages, where userfaultfd was opened anew: guards what is clean again. REQUIRES: nobody else is inside.
+  void guard_clean(PageRun pages) noexcept;
   // In a process that has just been forked, of adopted pages: counts what is local, and guards what is clean again.
   // REQUIRES: nothing is staged, nobody else is inside.
   void inherit(PageRun pages) noexcept;

@@ -66,7 +66,10 @@ class FaultMessagesTest : public testing::Test {
   }
   UffdMemory::Touch heard() {
     UffdMemory::Touch touch;
-    while (memory_.next_touch(&touch) == Errc::busy) memory_.wait_for_touch();
+    while (memory_.next_touch(&touch) == Errc::busy) {
+      pollfd waiting{memory_.fd(), POLLIN, 0};
+      poll(&waiting, 1, 100);
+    }
     return touch;
   }
   Served answer_next() { return answer(heard(), memory_, *pager_, faulter_); }

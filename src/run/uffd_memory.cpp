@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -14,6 +13,9 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <utility>
+
+#include "run/high_fd.h"
 
 namespace comex {
 namespace {
@@ -84,28 +86,37 @@ Errc UffdMemory::open(Delivery delivery) noexcept {
   if (!moves_) {
     api = uffdio_api{.api = UFFD_API, .features = least, .ioctls = 0};
     if (ioctl(uffd, UFFDIO_API, &api) != 0) {
-      close(uffd);
+      ::close(uffd);
       return Errc::unsupported;
     }
   }
-  uffd_ = uffd;
+  uffd_ = out_of_the_way(uffd);
   delivery_ = delivery;
   set_up_shelves();
   // Newer kernels let a process discard many ranges of its own with one call, and one shootdown.
   const auto self = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
   const iovec nothing{};
   if (self >= 0 && syscall(SYS_process_madvise, self, &nothing, 0, MADV_DONTNEED, 0) == 0) {
-    self_ = self;
+    self_ = out_of_the_way(self);
   } else if (self >= 0) {
-    close(self);
+    ::close(self);
   }
   return Errc::ok;
 }
 
-void UffdMemory::forget_parent() noexcept {
-  close(uffd_);
-  if (self_ >= 0) close(self_);
+void UffdMemory::close() noexcept {
+  ::close(uffd_);
+  if (self_ >= 0) ::close(self_);
   uffd_ = self_ = -1;
+}
+
+void UffdMemory::become(UffdMemory& next) noexcept {
+  close();
+  delivery_ = next.delivery_;
+  uffd_ = std::exchange(next.uffd_, -1);
+  self_ = std::exchange(next.self_, -1);
+  moves_ = next.moves_;
+  shelves_ = next.shelves_;
 }
 
 Errc UffdMemory::enlist(PageRun pages) noexcept {
@@ -274,11 +285,6 @@ void UffdMemory::release(const Seized& seized, Slots back) noexcept {
 }
 
 // --- messages ---
-
-void UffdMemory::wait_for_touch() const noexcept {
-  pollfd waiting{uffd_, POLLIN, 0};
-  (void)poll(&waiting, 1, -1);
-}
 
 Errc UffdMemory::next_touch(Touch* touch) noexcept {
   uffd_msg message;

@@ -31,8 +31,12 @@ class UffdMemory final : public Memory {
   // denied: no right to userfaultfd; unsupported: not in this kernel.
   Errc open(Delivery delivery) noexcept;
 
-  // In the child of a fork: what was opened is the parent's.
-  void forget_parent() noexcept;
+  // Also in the child of a fork, where what was opened is the parent's.
+  void close() noexcept;
+
+  // Takes the place of this one, which is closed. REQUIRES: all that was enlisted here was dismissed, and enlisted
+  // there.
+  void become(UffdMemory& next) noexcept;
 
   // Faults on these addresses are ours from now on. REQUIRES: private anonymous memory, mapped.
   Errc enlist(PageRun pages) noexcept;
@@ -53,8 +57,8 @@ class UffdMemory final : public Memory {
   [[nodiscard]] Delivery delivery() const noexcept { return delivery_; }
 
   // --- message delivery ---
-  // Returns when there may be a touch to take; spuriously too.
-  void wait_for_touch() const noexcept;
+  // Readable when there is a touch to take.
+  [[nodiscard]] int fd() const noexcept { return uffd_; }
   // Errc::busy: there is none now. Any other error is for ever.
   Errc next_touch(Touch* touch) noexcept;
   // Lets those look again who wait for the page. place() and unguard() do that where they change something.

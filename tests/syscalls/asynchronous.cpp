@@ -13,7 +13,7 @@
 
 using namespace suite;
 
-CASE(aio_read) {
+CASE_APART(aio_read) {
   auto* context = place<aio_context_t>();
   EVICTED_OR_SKIP(syscall(SYS_io_setup, 4, context));
   const int fd = make_file("aio", 9000, 61);
@@ -86,7 +86,7 @@ struct Ring {
 
 }  // namespace
 
-CASE(io_uring_read) {
+CASE_APART(io_uring_read) {
   const Ring ring;
   const int fd = make_file("ring", 9000, 62);
   char* buffer = place<char>(9000);
@@ -97,7 +97,7 @@ CASE(io_uring_read) {
 }
 
 // The kernel writes to registered buffers without asking again where they are.
-CASE(io_uring_registered_buffer) {
+CASE_APART(io_uring_registered_buffer) {
   const Ring ring;
   const int fd = make_file("fixed", 9000, 63);
   char* buffer = place<char>(9000);
@@ -111,7 +111,7 @@ CASE(io_uring_registered_buffer) {
   close(fd);
 }
 
-CASE(io_uring_read_that_waits) {
+CASE_APART(io_uring_read_that_waits) {
   const Ring ring;
   int* ends = place<int>(2);
   EVICTED(pipe(ends));
@@ -126,7 +126,7 @@ CASE(io_uring_read_that_waits) {
   close(ends[0]), close(ends[1]);
 }
 
-CASE(aio_direct_read) {
+CASE_APART(aio_direct_read) {
   constexpr std::size_t kBytes = 8 * 4096;
   auto* context = place<aio_context_t>();
   EVICTED_OR_SKIP(syscall(SYS_io_setup, 4, context));

@@ -21,7 +21,7 @@ namespace suite {
 using Run = void (*)();
 
 struct Register {
-  Register(const char* name, Run run);
+  Register(const char* name, Run run, bool apart = false);
 };
 
 // Thrown to leave a case; the line says why.
@@ -85,6 +85,12 @@ const char* program();
 #define CASE(name)                                           \
   static void name();                                        \
   static const suite::Register register_##name(#name, name); \
+  static void name()
+
+// In a process of its own: what it does changes how calls are served from then on.
+#define CASE_APART(name)                                           \
+  static void name();                                              \
+  static const suite::Register register_##name(#name, name, true); \
   static void name()
 
 #define EVICTED(call) (suite::evict(), suite::must((long)(call), #call))

@@ -8,6 +8,7 @@
 #include "run/runtime/faults.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/layout.h"
+#include "run/runtime/move.h"
 #include "run/runtime/process.h"
 #include "run/runtime/program_memory.h"
 #include "run/syscall_lasting.h"
@@ -84,7 +85,9 @@ void for_each_of_robust_list(std::uint32_t thread, F&& f) noexcept {
 
 bool allow_lasting(const Call& call, std::int64_t& result) noexcept {
   const syscalls::Keeps keeps = syscalls::keeps(call);
-  const bool waits = process.memory.delivery() == Delivery::message;  // the kernel does, for whatever is away
+  if (syscalls::needs_message(call)) (void)move_to_message();
+  // The kernel does, for whatever is away; and eviction leaves alone what it has pinned.
+  const bool waits = process.memory.delivery() == Delivery::message && process.memory.sees_pins();
   if (waits && keeps != syscalls::Keeps::refused && keeps != syscalls::Keeps::range) return true;
   switch (keeps) {
     case syscalls::Keeps::nothing: return true;

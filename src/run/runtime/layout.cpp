@@ -11,7 +11,6 @@
 #include <mutex>
 
 #include "run/runtime/faults.h"
-#include "run/runtime/footing.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/maps.h"
 #include "run/runtime/process.h"
@@ -47,7 +46,6 @@ class Turn {
   explicit Turn(Mutex& mutex) noexcept : inside_(process.crossing, this_thread()->inside), lock_(mutex) {}
 
  private:
-  Footing footing_;
   Inside inside_;
   std::lock_guard<Mutex> lock_;
 };
@@ -105,6 +103,19 @@ void Layout::enlist_again() noexcept {
     const PageRun pages = pages_of(from, to);
     if (process.memory.enlist(pages) != Errc::ok) stop("the memory of a child could not be taken over");
     process.pager->inherit(pages);
+  });
+}
+
+void Layout::hand_over(UffdMemory& next) noexcept {
+  adopted_.for_each_in(0, UINT64_MAX, [&](std::uint64_t from, std::uint64_t to) {
+    const PageRun pages = pages_of(from, to);
+    if (process.memory.dismiss(pages) != Errc::ok || next.enlist(pages) != Errc::ok) {
+      stop("the program's memory could not be handed over");
+    }
+  });
+  process.memory.become(next);
+  adopted_.for_each_in(0, UINT64_MAX, [](std::uint64_t from, std::uint64_t to) {
+    process.pager->guard_clean(pages_of(from, to));  // the guards were lifted with the registration
   });
 }
 

@@ -14,6 +14,7 @@
 #include "pager/page.h"
 #include "run/runtime/intervals.h"
 #include "run/runtime/world.h"
+#include "run/uffd_memory.h"
 
 namespace comex::runtime {
 
@@ -24,6 +25,10 @@ class Layout {
 
   // In the child of a fork, where the kernel knows nothing of what is adopted.
   void enlist_again() noexcept;
+
+  // All that is adopted goes to `next`, which takes the place of the process's memory. REQUIRES: no other thread of the
+  // program runs, and nobody is inside the crossing.
+  void hand_over(UffdMemory& next) noexcept;
 
   std::int64_t map(std::uint64_t address, std::uint64_t length, std::uint64_t protection, std::uint64_t flags,
                    std::uint64_t fd, std::uint64_t offset) noexcept;

@@ -24,6 +24,7 @@ class Maps {
     bool private_data = false;     // rw-p, of no file
     bool private_reserve = false;  // ---p, of no file
     bool heap = false;
+    bool aio = false;  // the completions of AIO
     bool locked = false;
   };
 
@@ -53,6 +54,7 @@ class Maps {
     const bool no_file = number(at, 10) == 0;
     while (*at == ' ') ++at;
     mapping.heap = starts(at, "[heap]");
+    mapping.aio = starts(at, "/[aio]");
     const bool nameless = no_file && (*at == 0 || mapping.heap);
     mapping.private_data = data && nameless;
     mapping.private_reserve = reserve && nameless;

@@ -1,6 +1,10 @@
 #include "run/runtime/messages.h"
 
+#include <sys/epoll.h>
+#include <unistd.h>
+
 #include "run/fault_messages.h"
+#include "run/high_fd.h"
 #include "run/runtime/evictor.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/process.h"
@@ -8,34 +12,48 @@
 namespace comex::runtime {
 namespace {
 
-// One that waits for the network must not keep those waiting that need not.
-constexpr std::size_t kThreads = 2;
-
-constinit Faulter faulters[kThreads];
+// -1 if it cannot be had.
+int watch(int descriptor) {
+  const int epoll = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLEXCLUSIVE;
+  if (epoll >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0) return out_of_the_way(epoll);
+  if (epoll >= 0) close(epoll);
+  return -1;
+}
 
 }  // namespace
 
 bool Messages::start() noexcept {
   if (process.memory.delivery() != Delivery::message) return true;
-  for (Faulter& faulter : faulters) {
-    if (!equip(faulter) || process.own_threads.start(&serve_for_ever, &faulter) != Errc::ok) return false;
+  for (Handler& handler : handlers_) {
+    if (handler.epoll >= 0) close(handler.epoll);  // the parent's
+    handler.epoll = watch(process.memory.fd());
+    if (handler.epoll < 0 || !equip(handler.faulter)) return false;
+    if (process.own_threads.start(&serve_for_ever, &handler) != Errc::ok) return false;
   }
   return true;
 }
 
 void Messages::serve_for_ever(void* argument) {
-  Faulter& faulter = *static_cast<Faulter*>(argument);
-  std::uint32_t depth = 0;
+  Handler& handler = *static_cast<Handler*>(argument);
   for (;;) {
-    process.memory.wait_for_touch();
-    const Inside serving(process.messages.serving_, depth);
-    UffdMemory::Touch touch;
-    const Errc next = process.memory.next_touch(&touch);
-    if (next == Errc::busy) continue;
-    if (next != Errc::ok) stop("the program's faults cannot be heard of any more (was a descriptor of comex closed?)");
-    (void)resolved(answer(touch, process.memory, *process.pager, faulter));
-    wake_evictor();
+    if (process.messages.serve_next(handler.faulter)) continue;
+    epoll_event event;
+    (void)epoll_wait(handler.epoll, &event, 1, -1);
   }
+}
+
+bool Messages::serve_next(Faulter& faulter) noexcept {
+  std::uint32_t depth = 0;
+  const Inside serving(serving_, depth);
+  UffdMemory::Touch touch;
+  const Errc next = process.memory.next_touch(&touch);
+  if (next == Errc::busy) return false;
+  if (next != Errc::ok) stop("the program's faults cannot be heard of any more (was a descriptor of comex closed?)");
+  (void)resolved(answer(touch, process.memory, *process.pager, faulter));
+  wake_evictor();
+  return true;
 }
 
 }  // namespace comex::runtime

@@ -2,19 +2,22 @@
 //
 // They never touch adopted memory, and never wait for a thread that may: not for the crossing, nor for the layout or
 // the signal actions. What they do wait for is an entry of the page table, or a lock inside the pager; whoever holds
-// one of those has firm ground under its feet (run/runtime/footing.h). See "Faults as messages" in
-// docs/design-notes.md.
+// one of those touches nothing of the program. See "Faults as messages" in docs/design-notes.md.
 //
 // Thread safety: start() by one thread; the rest by the one that forks. Fault path: yes.
 #pragma once
 
+#include <array>
+
+#include "pager/pager.h"
 #include "run/runtime/crossing.h"
 
 namespace comex::runtime {
 
 class Messages {
  public:
-  // Begins to serve, if faults are delivered so. False if a thread could not be started.
+  // Begins to serve, if faults are delivered so: in a new process, and again in the child of a fork. False if something
+  // for it cannot be had.
   bool start() noexcept;
 
   // Around a fork: between the two nobody is at work on a message. Who touches meanwhile waits.
@@ -22,8 +25,19 @@ class Messages {
   void resume() noexcept { serving_.open(); }
 
  private:
-  [[noreturn]] static void serve_for_ever(void* faulter);
+  // One that waits for the network must not keep those waiting that need not.
+  static constexpr std::size_t kHandlers = 2;
 
+  struct Handler {
+    Faulter faulter;
+    int epoll = -1;  // each has its own: a message wakes one that has nothing to do, not all
+  };
+
+  [[noreturn]] static void serve_for_ever(void* handler);
+  // False: there was none.
+  bool serve_next(Faulter& faulter) noexcept;
+
+  std::array<Handler, kHandlers> handlers_;
   Crossing serving_;
 };
 

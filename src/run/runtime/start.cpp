@@ -15,6 +15,7 @@
 #include "run/runtime/faults.h"
 #include "run/runtime/gate.h"
 #include "run/runtime/layout.h"
+#include "run/runtime/move.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
 #include "run/runtime/world.h"
@@ -105,7 +106,7 @@ void begin(const char* variable) {
 }  // namespace
 
 void prepare_process(const Standing* threads) noexcept {
-  if (process.memory.open(process.room->delivery) != Errc::ok) stop("no right to userfaultfd");
+  if (process.memory.open(fit_delivery(process.room->delivery)) != Errc::ok) stop("no right to userfaultfd");
   Fd socket;
   if (connect_keeper(process.keeper, &socket) != Errc::ok) stop("the keeper of this program does not answer");
   OutpostConfig config;

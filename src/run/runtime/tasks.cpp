@@ -12,7 +12,6 @@
 #include "run/runtime/direct.h"
 #include "run/runtime/evictor.h"
 #include "run/runtime/faults.h"
-#include "run/runtime/footing.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/lasting.h"
 #include "run/runtime/layout.h"
@@ -40,7 +39,7 @@ void begin_child(ThreadState& mine) noexcept {
   process.owned->life.store(Room::Life::awake, std::memory_order_release);
   *process.budget = Share(process.room->budget, process.owned->account);
   if (process.outpost->after_fork_in_child() != Errc::ok) stop("the keeper of this program has no room for a child");
-  process.memory.forget_parent();
+  process.memory.close();
   if (process.memory.open(process.memory.delivery()) != Errc::ok) stop("a child has no right to userfaultfd");
   layout.enlist_again();
   process.evictor_asleep.store(false, std::memory_order_relaxed);
@@ -115,7 +114,6 @@ std::int64_t fork_task(ucontext_t& context) noexcept {
   const auto flags = plain ? std::uint64_t{SIGCHLD} : static_cast<std::uint64_t>(registers[REG_RDI]) & ~kShared;
   ThreadState& mine = *this_thread();
   if (!plain) leave_words_alone(registers);
-  const Footing footing;
   // In this order: one fork at a time; nobody inside; and only then, as those were served until they had left:
   signals.hold();
   process.crossing.close();

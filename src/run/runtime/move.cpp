@@ -1,0 +1,90 @@
+#include "run/runtime/move.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <string_view>
+
+#include "base/fd.h"
+#include "run/runtime/layout.h"
+#include "run/runtime/maps.h"
+#include "run/runtime/process.h"
+#include "run/runtime/signals.h"
+#include "run/runtime/world.h"
+#include "run/uffd_memory.h"
+
+namespace comex::runtime {
+namespace {
+
+// Nobody else may run: between one registration and the next, a page that is away would read as zeros.
+bool stop_others() noexcept {
+  std::uint32_t threads = 0;
+  process.threads->for_each([&](std::uint32_t) { ++threads; });
+  if (threads > 1) return world.stop();
+  process.crossing.close();
+  return true;
+}
+
+struct Name {
+  std::uint64_t inode;
+  std::int64_t offset;
+  std::uint16_t length;
+  std::uint8_t kind;
+  char text[1];
+};
+
+bool has_ring() noexcept {
+  constexpr std::string_view kRing = "anon_inode:[io_uring]";
+  const Fd names(::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  alignas(Name) char buffer[2048];
+  for (;;) {
+    const long got = names ? syscall(SYS_getdents64, names.get(), buffer, sizeof buffer) : 0;
+    if (got <= 0) return false;
+    for (long at = 0; at < got; at += reinterpret_cast<const Name*>(buffer + at)->length) {
+      char target[kRing.size()];
+      const char* const name = buffer + at + offsetof(Name, text);
+      const ssize_t length = readlinkat(names.get(), name, target, sizeof target);
+      if (length > 0 && std::string_view(target, static_cast<std::size_t>(length)) == kRing) return true;
+    }
+  }
+}
+
+bool has_aio() noexcept {
+  Maps maps;
+  for (Maps::Mapping mapping; maps.next(mapping);) {
+    if (mapping.aio) return true;
+  }
+  return false;
+}
+
+bool move() noexcept {
+  UffdMemory next(process.own);
+  if (next.open(Delivery::message) != Errc::ok) return false;
+  if (!next.sees_pins() || !stop_others()) {
+    next.close();
+    return false;
+  }
+  layout.hand_over(next);
+  // Before anybody goes on.
+  if (!process.messages.start()) stop("cannot start a thread");
+  world.go();
+  return true;
+}
+
+}  // namespace
+
+Delivery fit_delivery(Delivery wanted) noexcept {
+  return has_ring() || has_aio() ? Delivery::message : wanted;
+}
+
+bool move_to_message() noexcept {
+  // No fork meanwhile, and no second move.
+  signals.hold();
+  const bool there = process.memory.delivery() == Delivery::message ? process.memory.sees_pins() : move();
+  signals.let_go();
+  return there;
+}
+
+}  // namespace comex::runtime

@@ -1,0 +1,18 @@
+// Moving a running process from signals to messages: for calls after which the kernel uses the program's memory on its
+// own (io_uring, AIO), where it could not wait for a page otherwise. See "Moving to messages" in docs/design-notes.md.
+#pragma once
+
+#include "run/delivery.h"
+
+namespace comex::runtime {
+
+// How faults must be delivered in a process that wakes: as `wanted`, unless the kernel has been told of its memory for
+// io_uring or AIO while it was dormant.
+Delivery fit_delivery(Delivery wanted) noexcept;
+
+// True if faults are delivered as messages when this returns, and eviction sees what the kernel has pinned; otherwise
+// nothing has changed.
+// REQUIRES: the caller holds no lock of the runtime, and is in the gate.
+bool move_to_message() noexcept;
+
+}  // namespace comex::runtime
