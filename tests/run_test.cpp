@@ -132,6 +132,25 @@ print('children', sum(codes), 'wrong', sum(found))
   EXPECT_EQ(outcome.output, "children 0 wrong 0\n") << outcome.errors;
 }
 
+// As daemons do, and Python before it executes a child.
+TEST_P(RunTest, a_program_closes_all_descriptors) {
+  const auto script = folder_.file("close.py", R"(
+import os, subprocess
+data = bytearray(48_000_000)
+for i in range(0, len(data), 4096): data[i] = i // 4096 % 251
+def wrong(): return sum(data[i] != i // 4096 % 251 for i in range(0, len(data), 4096))
+said = subprocess.run(['/bin/echo', 'x' * 5000], capture_output=True, close_fds=True).stdout
+os.closerange(3, 1000)
+for fd in range(3, 1000):
+    try: os.dup2(0, fd)
+    except OSError: pass
+print(len(said), wrong())
+)");
+  const Outcome outcome = run("16M", {"/usr/bin/python3", script});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, "5001 0\n") << outcome.errors;
+}
+
 // Whoever uses io_uring gets his faults as messages, and nobody notices.
 TEST_P(RunTest, a_program_begins_to_use_io_uring) {
   const auto script = folder_.file("ring.py", R"(

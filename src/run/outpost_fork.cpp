@@ -7,6 +7,7 @@
 #include "base/wait_ready.h"
 #include "run/lifeline.h"
 #include "run/outpost.h"
+#include "run/own_descriptors.h"
 
 namespace comex {
 
@@ -56,7 +57,8 @@ void Outpost::after_fork_in_parent() noexcept {
 Errc Outpost::after_fork_in_child() noexcept {
   // No other thread is here; those of the parent that waited for a lock will never come.
   for (Mutex* const mutex : {&tend_mutex_, &frames_mutex_, &returns_mutex_}) new (mutex) Mutex;
-  socket_ = std::move(heir_socket_);
+  own_descriptors.drop(socket_.get());
+  socket_ = own_descriptors.adopt(std::move(heir_socket_));
   lifeline_ = grasp_lifeline(heir_lifeline_.get());  // the parent's is not mapped here
   heir_lifeline_.reset();
   welcomed_ = false;

@@ -5,6 +5,8 @@
 #include <ctime>
 #include <new>
 
+#include "run/own_descriptors.h"
+
 namespace comex {
 namespace {
 
@@ -89,7 +91,7 @@ Errc OutpostNode::use_lanes(ReceivedFds& fds) noexcept {
   drop_lanes();
   lanes_.emplace(config_.transfer_timeout);
   for (std::size_t i = 0; i < fds.size(); ++i) {
-    streams_[i].emplace(fds.take(i));
+    streams_[i].emplace(own_descriptors.adopt(fds.take(i)));
     lane_[i].emplace(*streams_[i], lanes_->broken_word(), config_.max_spin);
     lanes_->add(*lane_[i]);
   }
@@ -123,7 +125,10 @@ Errc OutpostNode::broke() const noexcept {
 void OutpostNode::drop_lanes() noexcept {
   lanes_.reset();
   for (auto& lane : lane_) lane.reset();
-  for (auto& stream : streams_) stream.reset();
+  for (auto& stream : streams_) {
+    if (stream) own_descriptors.drop(stream->fd());
+    stream.reset();
+  }
 }
 
 void OutpostNode::after_fork() noexcept {

@@ -10,6 +10,7 @@
 #include "base/wait_ready.h"
 #include "run/lifeline.h"
 #include "run/outpost.h"
+#include "run/own_descriptors.h"
 
 namespace comex {
 
@@ -59,6 +60,7 @@ void Outpost::gone() noexcept {
 // --- in ---
 
 void Outpost::receive() noexcept {
+  const std::lock_guard received(own_descriptors.mutex);
   ReceivedFds fds;
   const bool heir_due = heirs_due_ > 0;
   // Not beyond the answer about an heir: what is granted after it the heir does not hold.

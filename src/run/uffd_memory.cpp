@@ -15,7 +15,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "run/high_fd.h"
+#include "run/own_descriptors.h"
 
 namespace comex {
 namespace {
@@ -90,14 +90,14 @@ Errc UffdMemory::open(Delivery delivery) noexcept {
       return Errc::unsupported;
     }
   }
-  uffd_ = out_of_the_way(uffd);
+  uffd_ = own_descriptors.adopt(uffd);
   delivery_ = delivery;
   set_up_shelves();
   // Newer kernels let a process discard many ranges of its own with one call, and one shootdown.
   const auto self = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
   const iovec nothing{};
   if (self >= 0 && syscall(SYS_process_madvise, self, &nothing, 0, MADV_DONTNEED, 0) == 0) {
-    self_ = out_of_the_way(self);
+    self_ = own_descriptors.adopt(self);
   } else if (self >= 0) {
     ::close(self);
   }
@@ -105,8 +105,10 @@ Errc UffdMemory::open(Delivery delivery) noexcept {
 }
 
 void UffdMemory::close() noexcept {
-  ::close(uffd_);
-  if (self_ >= 0) ::close(self_);
+  for (const int fd : {uffd_, self_}) {
+    own_descriptors.drop(fd);
+    if (fd >= 0) ::close(fd);
+  }
   uffd_ = self_ = -1;
 }
 

@@ -1,5 +1,6 @@
 #include "run/runtime/gate.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -8,7 +9,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 
+#include "run/own_descriptors.h"
 #include "run/runtime/delivery.h"
 #include "run/runtime/direct.h"
 #include "run/runtime/faults.h"
@@ -120,6 +123,8 @@ class WaitMask {
   std::uint64_t cleaned_ = 0;
   bool given_ = false;
 };
+
+constexpr std::uint64_t kCloseRange = 436;
 
 // The kernel takes hold of a futex's page for writing first, whatever the operation, and a guarded one is refused.
 bool is_futex(const Call& call, const Entry& entry) {
@@ -237,6 +242,40 @@ std::int64_t task_call(const Call& call, const Entry& entry, ucontext_t& context
   }
 }
 
+std::int64_t close_others(const Call& call) {
+  const auto& a = call.arguments;
+  if (a[0] > a[1]) return let_through(call);  // an error
+  std::int64_t result = 0;
+  const auto close = [&](std::uint32_t first, std::uint32_t last) {
+    if (result == 0) result = let_through(Call{call.number, {first, last, a[2]}});
+  };
+  own_descriptors.for_each_other(static_cast<std::uint32_t>(a[0]), static_cast<std::uint32_t>(a[1]), close);
+  return result;
+}
+
+// To the program, what is ours is not open. Some close whatever number there is, so ours must not be on their way;
+// inside the crossing, as a child must not find the mutex held.
+std::int64_t descriptor_call(const Call& call, const Entry& entry, ucontext_t& context) {
+  const auto& a = call.arguments;
+  const auto alone = [&](auto&& f) {
+    const Inside inside(process.crossing, this_thread()->inside);
+    const std::lock_guard lock(own_descriptors.mutex);
+    return f();
+  };
+  const auto is_theirs = [](std::uint64_t fd) {
+    return !own_descriptors.has(fd) && comex_gate_call(SYS_fcntl, fd, F_GETFD, 0, 0, 0, 0) >= 0;
+  };
+  switch (call.number) {
+    // What is theirs stays so until they close it: that may take a while, and needs no lock.
+    case SYS_close: return alone([&] { return is_theirs(a[0]); }) ? prepared(call, entry, context) : -EBADF;
+    case SYS_dup2:
+    case SYS_dup3:
+      return alone([&] { return own_descriptors.has(a[0]) || own_descriptors.has(a[1]) ? -EBADF : let_through(call); });
+    case kCloseRange: return alone([&] { return close_others(call); });
+    default: return prepared(call, entry, context);
+  }
+}
+
 // From now on whoever traces this thread is stopped at every signal it gets, ours among them, and does not know what
 // they are. Such a thread is about to be another program: it goes on without us.
 std::int64_t be_traced(const Call& call) {
@@ -253,6 +292,7 @@ std::int64_t serve(const Call& call, ucontext_t& context) {
     case Class::signal: return signal_call(call, entry, context);
     case Class::task: return task_call(call, entry, context);
     case Class::lasting: return lasting_call(call, entry, context);
+    case Class::descriptor: return descriptor_call(call, entry, context);
     default: return prepared(call, entry, context);
   }
 }

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "run/fault_messages.h"
-#include "run/high_fd.h"
+#include "run/own_descriptors.h"
 #include "run/runtime/evictor.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/process.h"
@@ -17,7 +17,7 @@ int watch(int descriptor) {
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLEXCLUSIVE;
-  if (epoll >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0) return out_of_the_way(epoll);
+  if (epoll >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0) return own_descriptors.adopt(epoll);
   if (epoll >= 0) close(epoll);
   return -1;
 }
@@ -27,7 +27,10 @@ int watch(int descriptor) {
 bool Messages::start() noexcept {
   if (process.memory.delivery() != Delivery::message) return true;
   for (Handler& handler : handlers_) {
-    if (handler.epoll >= 0) close(handler.epoll);  // the parent's
+    if (handler.epoll >= 0) {  // the parent's
+      own_descriptors.drop(handler.epoll);
+      close(handler.epoll);
+    }
     handler.epoll = watch(process.memory.fd());
     if (handler.epoll < 0 || !equip(handler.faulter)) return false;
     if (process.own_threads.start(&serve_for_ever, &handler) != Errc::ok) return false;

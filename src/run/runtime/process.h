@@ -49,9 +49,6 @@ extern Process process;
 ThreadState* this_thread() noexcept;
 void set_this_thread(ThreadState* state) noexcept;
 
-// The same descriptor under a number that programs do not use.
-Fd hide(Fd descriptor) noexcept;
-
 // Says one line on stderr and ends the process. Never returns.
 [[noreturn]] void stop(const char* why) noexcept;
 

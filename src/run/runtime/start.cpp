@@ -10,6 +10,7 @@
 #include <new>
 
 #include "run/outpost.h"
+#include "run/own_descriptors.h"
 #include "run/room.h"
 #include "run/runtime/delivery.h"
 #include "run/runtime/faults.h"
@@ -111,7 +112,7 @@ void prepare_process(const Standing* threads) noexcept {
   if (connect_keeper(process.keeper, &socket) != Errc::ok) stop("the keeper of this program does not answer");
   OutpostConfig config;
   config.own = &own;
-  if (Outpost::create(hide(std::move(socket)), config, &process.outpost) != Errc::ok) {
+  if (Outpost::create(own_descriptors.adopt(std::move(socket)), config, &process.outpost) != Errc::ok) {
     stop("the keeper of this program does not answer");
   }
   process.budget = new Share(process.room->budget, process.owned->account);
@@ -129,12 +130,6 @@ void prepare_process(const Standing* threads) noexcept {
   // Before anything is adopted: from then on a touch may have to be served.
   if (!process.messages.start()) stop("cannot start a thread");
   layout.begin(threads);
-}
-
-Fd hide(Fd descriptor) noexcept {
-  constexpr int kHigh = 512;  // out of the way of programs that count on getting small numbers
-  const int high = ::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, kHigh);
-  return high >= 0 ? Fd(high) : std::move(descriptor);
 }
 
 }  // namespace comex::runtime
