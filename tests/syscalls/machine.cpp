@@ -94,6 +94,19 @@ CASE(capabilities) {
   result("effective %08x", data[0].effective);
 }
 
+CASE(filled_ahead) {
+  constexpr std::size_t kBytes = 256 * 4096;
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
+  auto* memory = static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, kFlags, -1, 0));
+  check(memory != MAP_FAILED, "mmap");
+  fill(memory, kBytes, 71);
+  EVICTED(madvise(memory + 4096, 4096, MADV_DONTNEED));
+  const bool zeros = memory[5000] == 0;
+  evict();
+  result("%s, digest %08x", zeros ? "zeros" : "not discarded", digest(memory, kBytes));
+  munmap(memory, kBytes);
+}
+
 CASE(residency) {
   void* memory = mmap(nullptr, 64 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   check(memory != MAP_FAILED, "mmap");

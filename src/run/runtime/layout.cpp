@@ -126,14 +126,16 @@ std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint6
   const Turn turn(mutex_);
   const bool replaces = (flags & MAP_FIXED) != 0 && (address & kPageMask) == 0 && length > 0;
   if (replaces) forget(address, address + round_up(length));
-  const std::int64_t result = kernel(SYS_mmap, address, length, protection, flags, fd, offset);
+  const bool worth_it = is_private_memory(flags) && is_writable_data(protection) && length >= kSmallest;
+  // What is adopted must be empty. To fill it ahead is no more than a wish.
+  const std::uint64_t asked = worth_it ? flags & ~std::uint64_t{MAP_POPULATE} : flags;
+  const std::int64_t result = kernel(SYS_mmap, address, length, protection, asked, fd, offset);
   if (failed(result)) return result;
   const auto begin = static_cast<std::uint64_t>(result);
   const std::uint64_t end = begin + round_up(length);
-  if (!is_private_memory(flags)) return result;
-  if (is_writable_data(protection) && length >= kSmallest) {
+  if (worth_it) {
     adopt(begin, end);
-  } else if (protection == PROT_NONE) {
+  } else if (is_private_memory(flags) && protection == PROT_NONE) {
     reserved_.add(begin, end);  // nothing can be in it yet
   }
   return result;
