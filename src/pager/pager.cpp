@@ -355,7 +355,7 @@ void Pager::hold(PageRun pages) noexcept {
   }
 }
 
-Errc Pager::relocate(PageRun from, PageNo to) noexcept {
+Errc Pager::relocate(PageRun from, PageNo to, PageState left) noexcept {
   if (const Errc covered = table_->cover(PageRun{to, from.count}); covered != Errc::ok) return covered;
   table_->for_each(from, [&](PageNo page, Word& word) {
     const Entry entry(word.load(std::memory_order_acquire));
@@ -366,14 +366,25 @@ Errc Pager::relocate(PageRun from, PageNo to) noexcept {
     if (entry.is(PageState::remote)) buffer_.drop(page);
     const bool here = entry.is(PageState::resident);
     if (here) admit(there);
+    if (entry.hidden()) its.fetch_or(Entry::kHidden, std::memory_order_seq_cst);
     table_->unlock(there, its, entry.is(PageState::remote) ? Entry::remote(entry.location()) : Entry(entry.state()));
-    table_->unlock(page, word, Entry());
+    if (left == PageState::none) word.fetch_and(~Entry::kHidden, std::memory_order_seq_cst);
+    table_->unlock(page, word, Entry(left));
   });
   return Errc::ok;
 }
 
 void Pager::let_go(PageRun pages) noexcept {
   table_->for_each(pages, [&](PageNo page, Word& word) { table_->unlock(page, word); });
+}
+
+void Pager::let_go_unguarded(PageRun pages) noexcept {
+  table_->for_each(pages, [&](PageNo page, Word& word) {
+    const Entry entry(word.load(std::memory_order_acquire));
+    if (!entry.clean()) return table_->unlock(page, word);
+    table_->unlock(page, word, Entry(PageState::resident));
+    release(entry.location());
+  });
 }
 
 void Pager::guard_clean(PageRun pages) noexcept {
@@ -404,6 +415,7 @@ void Pager::forget(PageRun pages) noexcept {
     const Entry entry = table_->lock(page, word);
     if (entry.is(PageState::resident)) budget_.release(1);
     give_up(page, word, entry);
+    word.fetch_and(~Entry::kHidden, std::memory_order_seq_cst);
     table_->unlock(page, word, Entry());
   });
 }

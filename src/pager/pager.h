@@ -114,10 +114,12 @@ class Pager {
   void hide(PageRun pages, bool hidden) noexcept;
   // Around a move of pages to other addresses: hold() takes the entries and sees to it that none is staged, then the
   // caller moves what is there, and then either relocate() gives the new addresses what the old had, all of it
-  // unguarded and dirty, or let_go() leaves everything as it was.
+  // unguarded and dirty, and the old ones `left`, or let_go() leaves everything as it was; let_go_unguarded() if the
+  // caller has lifted all guards.
   void hold(PageRun pages) noexcept;
-  Errc relocate(PageRun from, PageNo to) noexcept;
+  Errc relocate(PageRun from, PageNo to, PageState left) noexcept;
   void let_go(PageRun pages) noexcept;
+  void let_go_unguarded(PageRun pages) noexcept;
 
   [[nodiscard]] const PageTable& table() const noexcept { return *table_; }
   [[nodiscard]] const PagerStats& stats() const noexcept { return stats_; }

@@ -91,9 +91,10 @@ Pager::Taken Pager::take(BlockNo block) noexcept {
   Slots hidden = 0;
   for (std::uint32_t slot = 0; slot < kBlockPages; ++slot) {
     Word& word = taken.words[slot];
-    const Entry entry(word.load(std::memory_order_relaxed));
+    Entry entry(word.load(std::memory_order_relaxed));
     if (entry.is(PageState::none)) continue;
-    if (entry.busy() || !table_->try_lock(word, entry.state())) {
+    // What counts is what it is when it is taken: the program may have hidden it since.
+    if (entry.busy() || !table_->try_lock(word, entry.state(), &entry)) {
       taken.remains = true;
       continue;
     }

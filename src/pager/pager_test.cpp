@@ -376,7 +376,7 @@ TEST_F(PagerTest, relocate_takesEveryStateAlong) {
   pager_->hold(from);
   EXPECT_EQ(state(2), PageState::remote) << "what was staged has landed";
   memory_->move(from, kFirst + 128);
-  ASSERT_EQ(pager_->relocate(from, kFirst + 128), Errc::ok);
+  ASSERT_EQ(pager_->relocate(from, kFirst + 128, PageState::none), Errc::ok);
   for (std::uint32_t page = 0; page < 128; ++page) EXPECT_EQ(state(page), PageState::none);
   const auto expected = [](std::uint32_t page) -> std::uint64_t {
     if (page == 2) return 202;
@@ -389,6 +389,57 @@ TEST_F(PagerTest, relocate_takesEveryStateAlong) {
   pager_->forget(PageRun{kFirst + 128, 128});
   EXPECT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
   EXPECT_EQ(frames_->used(), 0U);
+}
+
+TEST_F(PagerTest, letGoUnguarded_whatWasCleanIsDirty) {
+  begin(64, 64);
+  store(1, 101);
+  send_all();
+  EXPECT_EQ(load(1), 101U);  // clean
+  const auto used = frames_->used();
+  pager_->hold(PageRun{kFirst, 64});
+  pager_->let_go_unguarded(PageRun{kFirst, 64});
+  EXPECT_LT(frames_->used(), used);
+  EXPECT_EQ(load(1), 101U);
+  send_all();
+  EXPECT_EQ(load(1), 101U);
+}
+
+TEST_F(PagerTest, relocate_canLeaveZerosBehind) {
+  begin(128, 128);
+  pager_->forget(PageRun{kFirst + 64, 64});
+  store(1, 101);
+  const PageRun from{kFirst, 64};
+  pager_->hold(from);
+  memory_->move(from, kFirst + 64);
+  ASSERT_EQ(pager_->relocate(from, kFirst + 64, PageState::untouched), Errc::ok);
+  EXPECT_EQ(load(1), 0U);
+  EXPECT_EQ(load(65), 101U);
+}
+
+TEST_F(PagerTest, relocate_whatIsHiddenStaysHidden) {
+  begin(128, 128);
+  pager_->forget(PageRun{kFirst + 64, 64});
+  store(1, 101);
+  pager_->hide(PageRun{kFirst + 1, 1}, true);
+  const PageRun from{kFirst, 64};
+  pager_->hold(from);
+  memory_->move(from, kFirst + 64);
+  ASSERT_EQ(pager_->relocate(from, kFirst + 64, PageState::none), Errc::ok);
+  EXPECT_EQ(pager_->evict(64), 0U);
+  EXPECT_EQ(pager_->adopt(from), Errc::ok);
+  store(1, 102);
+  EXPECT_EQ(pager_->evict(64), 1U) << "who comes after is not hidden";
+}
+
+TEST_F(PagerTest, forget_whoComesAfterIsNotHidden) {
+  begin(64, 64);
+  store(1, 101);
+  pager_->hide(PageRun{kFirst + 1, 1}, true);
+  pager_->forget(PageRun{kFirst, 64});
+  EXPECT_EQ(pager_->adopt(PageRun{kFirst, 64}), Errc::ok);
+  store(1, 102);
+  EXPECT_EQ(pager_->evict(64), 1U);
 }
 
 TEST_F(PagerTest, letGo_leavesEverythingAsItWas) {

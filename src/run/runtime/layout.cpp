@@ -125,8 +125,10 @@ std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint6
                          std::uint64_t fd, std::uint64_t offset) noexcept {
   const Turn turn(mutex_);
   const bool replaces = (flags & MAP_FIXED) != 0 && (address & kPageMask) == 0 && length > 0;
+  // What is put over a part of adopted memory is adopted, however small: the program takes it for one mapping.
+  const bool amid = replaces && adopted_.first_in(address, address + round_up(length)).end != 0;
   if (replaces) forget(address, address + round_up(length));
-  const bool worth_it = is_private_memory(flags) && is_writable_data(protection) && length >= kSmallest;
+  const bool worth_it = is_private_memory(flags) && is_writable_data(protection) && (length >= kSmallest || amid);
   // What is adopted must be empty. To fill it ahead is no more than a wish.
   const std::uint64_t asked = worth_it ? flags & ~std::uint64_t{MAP_POPULATE} : flags;
   const std::int64_t result = kernel(SYS_mmap, address, length, protection, asked, fd, offset);
@@ -156,36 +158,48 @@ std::int64_t Layout::remap(std::uint64_t address, std::uint64_t length, std::uin
   const std::uint64_t old_end = address + round_up(length);
   const std::uint64_t bytes = round_up(new_length);
   if ((flags & MREMAP_FIXED) != 0) forget(new_address, new_address + bytes);
-  if (bytes <= old_end - address && (flags & MREMAP_FIXED) == 0) {
+  if (bytes <= old_end - address && (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0) {
     forget(address + bytes, old_end);
     return kernel(SYS_mremap, address, length, new_length, flags, new_address);
   }
   const auto ours = adopted_.first_in(address, old_end);
-  if (ours.begin == ours.end) return kernel(SYS_mremap, address, length, new_length, flags, new_address);
-  return move(address, round_up(length), bytes, flags, new_address);
+  if (ours.begin == address && ours.end == old_end) return move(address, round_up(length), bytes, flags, new_address);
+  // Newer kernels move several mappings at once, but none that are registered: then all of it is the kernel's.
+  hand_back(address, old_end);
+  return kernel(SYS_mremap, address, length, new_length, flags, new_address);
 }
 
 std::int64_t Layout::move(std::uint64_t address, std::uint64_t length, std::uint64_t new_length, std::uint64_t flags,
                           std::uint64_t new_address) noexcept {
+  if ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0) {
+    const std::int64_t result = kernel(SYS_mremap, address, length, new_length, 0);
+    if (!failed(result)) adopt(address + length, address + new_length);
+    if (result != -ENOMEM || (flags & MREMAP_MAYMOVE) == 0) return result;
+  }
+  // A mapping that is moved loses its registration, and so do neighbours at the new place that it is merged with: it
+  // must not have one. Who touches memory while it moves must expect anything.
   const PageRun old = pages_of(address, address + length);
   process.pager->hold(old);
+  (void)process.memory.dismiss(old);
   const std::int64_t result = kernel(SYS_mremap, address, length, new_length, flags, new_address);
-  const auto begin = static_cast<std::uint64_t>(result);
-  if (failed(result) || begin == address) {
-    process.pager->let_go(old);
-    if (begin == address) adopt(address + length, address + new_length);
+  const bool remains = failed(result) || (flags & MREMAP_DONTUNMAP) != 0;
+  if (remains && process.memory.enlist(old) != Errc::ok) stop("memory could not be taken over again after mremap");
+  if (failed(result)) {
+    process.pager->let_go_unguarded(old);
     return result;
   }
-  // Nobody knows the new address yet; until it is enlisted, a touch would find zeros.
+  const auto begin = static_cast<std::uint64_t>(result);
   const std::uint64_t kept = length < new_length ? length : new_length;
-  const PageRun moved = pages_of(address, address + kept);
   if (process.memory.enlist(pages_of(begin, begin + kept)) != Errc::ok ||
-      process.pager->relocate(moved, PageNo{begin >> kPageShift}) != Errc::ok) {
+      process.pager->relocate(pages_of(address, address + kept), PageNo{begin >> kPageShift},
+                              remains ? PageState::untouched : PageState::none) != Errc::ok) {
     stop("memory that was moved (mremap) could not be taken over");
   }
   process.pager->let_go(pages_of(address + kept, address + length));
-  process.pager->forget(pages_of(address + kept, address + length));
-  adopted_.remove(address, address + length);
+  if (!remains) {
+    process.pager->forget(pages_of(address + kept, address + length));
+    adopted_.remove(address, address + length);
+  }
   adopted_.add(begin, begin + kept);
   adopt(begin + kept, begin + new_length);
   return result;
