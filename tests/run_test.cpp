@@ -183,6 +183,11 @@ print(early, late, 'child', child, 'wrong', sum(found), 'tasks', tasks)
   }
 }
 
+// The gate blocks signals while it works.
+TEST_P(RunTest, a_program_that_is_executed_begins_with_the_mask_of_its_caller) {
+  expect_same("16M", {"/bin/sh", "-c", "exec grep SigBlk /proc/self/status"});
+}
+
 TEST_P(RunTest, the_exit_code_is_the_programs) {
   EXPECT_EQ(run("16M", {"/bin/sh", "-c", "exit 42"}).code, 42);
   EXPECT_EQ(run("16M", {"/does/not/exist"}).code, 127);

@@ -1,5 +1,6 @@
 #include "cli/run.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/units.h"
+#include "cli/accompany.h"
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/machine.h"
@@ -42,8 +45,16 @@ Expected<KeeperOptions> plan(const Config& config, const std::string& program) {
   auto sums = plan_run(config.run, *memory, options.pool.nodes.empty());
   if (!sums) return std::move(sums).error();
   options.local = sums->local;
+  options.hard = sums->hard;
   options.own_memory = sums->own_memory;
   options.delivery = config.run.faults;
+  options.program = program;
+  options.summary = config.run.summary;
+  if (config.run.stats.empty()) return options;
+  options.stats = Fd(::open(config.run.stats.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!options.stats) {
+    return Error{Errc::invalid, fmt::format("--stats: cannot write {}: {}", config.run.stats, std::strerror(errno))};
+  }
   return options;
 }
 
@@ -53,25 +64,17 @@ void explain(const KeeperOptions& options, const RunFlags& flags) {
     fmt::print(stderr, "comex: no pool is configured: {} of this machine is lent for as long as the program runs\n",
                format_size(options.own_memory));
   }
-  if (flags.verbose) fmt::print(stderr, "comex: {} of the program stay here\n", format_size(options.local));
+  if (flags.verbose) {
+    fmt::print(stderr, "comex: {} of the program stay here; {} if the pool is full\n", format_size(options.local),
+               format_size(options.hard));
+  }
 }
 
 // Does not return if all is well: this process is the program then.
-int run(const RunFlags& flags, const Config& config) {
+int become(const std::string& program, const RunFlags& flags, const KeeperOptions& options) {
   const std::string& name = flags.command.front();
-  const std::string program = find_program(name);
-  if (program.empty()) return fail(fmt::format("cannot run {}: not found", name), kExitNotFound);
-  if (const auto refusal = examine_program(program)) {
-    return fail(fmt::format("cannot run {}: {}", name, refusal->why), refusal->exit_code);
-  }
-  if (const auto missing = first_missing(check_needs(config.run.faults))) return fail(*missing, kExitBadUsage);
-  auto options = plan(config, name);
-  if (!options) return fail(options.error().message, kExitBadUsage);
-  options->at_once = flags.at_once;
-  explain(*options, flags);
-  const auto variable = start_keeper(*options);
+  const auto variable = start_keeper(options);
   if (!variable) return fail(variable.error().message, kExitBadUsage);
-
   const std::string runtime = find_runtime();
   const char* const before = std::getenv("LD_PRELOAD");
   const std::string preload = before != nullptr && *before != 0 ? runtime + ":" + before : runtime;
@@ -86,6 +89,25 @@ int run(const RunFlags& flags, const Config& config) {
               error == ENOENT ? kExitNotFound : kExitNotRunnable);
 }
 
+int run(const RunFlags& flags, const Config& config) {
+  const std::string& name = flags.command.front();
+  const std::string program = find_program(name);
+  if (program.empty()) return fail(fmt::format("cannot run {}: not found", name), kExitNotFound);
+  if (const auto refusal = examine_program(program)) {
+    return fail(fmt::format("cannot run {}: {}", name, refusal->why), refusal->exit_code);
+  }
+  if (const auto missing = first_missing(check_needs(config.run.faults))) return fail(*missing, kExitBadUsage);
+  auto options = plan(config, name);
+  if (!options) return fail(options.error().message, kExitBadUsage);
+  options->at_once = flags.at_once;
+  explain(*options, flags);
+  if (!options->stats && !options->summary) return become(program, flags, *options);
+  return accompany([&](Fd done) {
+    options->done = std::move(done);
+    return become(program, flags, *options);
+  });
+}
+
 }  // namespace
 
 void add_run(CLI::App& app, int& exit_code) {
@@ -93,10 +115,14 @@ void add_run(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   flags->config.add(command, "--local", "run.local", "SIZE|auto",
                     "How much of its memory the program may keep on this machine (512M)");
+  flags->config.add(command, "--hard", "run.hard", "SIZE|auto",
+                    "... and how much if the pool is full; then it is stopped (half way to all there is)");
   flags->config.add(command, "--faults", "run.faults", "inline|message",
                     "Who brings pages back: the thread that touched (inline), or threads beside it");
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
+  flags->config.add(command, "--stats", "run.stats", "FILE", "When it has ended, write what happened, as JSON");
+  flags->config.add_switch(command, "--summary", "run.summary", "true", "When it has ended, say what happened");
   command.add_flag("-v,--verbose", flags->verbose, "Say what was chosen");
   // For tests and measurements.
   command.add_flag("--at-once", flags->at_once, "Watch the program from its start, not only near its budget")
@@ -104,9 +130,8 @@ void add_run(CLI::App& app, int& exit_code) {
   command.add_option("command", flags->command, "The program and its arguments, after --")->required();
   command.positionals_at_end();
   command.footer(
-      "Exit code: the program's own. 2: it was not started, and why; 126, 127: it cannot be run, is not there; 125: "
-      "it\n"
-      "was stopped by comex. `comex doctor` says whether this machine is ready.");
+      "Exit code: the program's own. 2: it was not started, and why; 126, 127: it cannot be run, is not there;\n"
+      "125: it was stopped by comex. `comex doctor` says whether this machine is ready.");
   command.callback([flags, &exit_code] {
     const auto config = flags->config.load();
     exit_code = config ? run(*flags, *config) : fail(config.error());

@@ -21,7 +21,9 @@ struct Budget {
   std::atomic<std::uint64_t> limit{0};  // pages
   std::atomic<std::uint64_t> high{0};
   std::atomic<std::uint64_t> low{0};
+  std::atomic<std::uint64_t> hard{0};   // beyond it nothing goes, even if the pool takes nothing; 0: no such limit
   std::atomic<std::uint64_t> local{0};  // pages that are local now, of all processes
+  std::atomic<std::uint64_t> peak{0};   // the most there ever were
 
   // `ahead`: how many pages eviction keeps free.
   void set(std::uint64_t pages, std::uint64_t ahead) noexcept {
@@ -34,6 +36,7 @@ struct Budget {
 
 struct Account {
   std::atomic<std::uint64_t> local{0};  // pages of one process
+  std::atomic<std::uint64_t> peak{0};
 };
 
 class Share {
@@ -44,15 +47,14 @@ class Share {
   bool try_charge(std::uint64_t pages) noexcept {
     const std::uint64_t before = budget_->local.fetch_add(pages, std::memory_order_relaxed);
     if (before + pages <= budget_->limit.load(std::memory_order_relaxed)) {
-      account_->local.fetch_add(pages, std::memory_order_relaxed);
+      count(before + pages, pages);
       return true;
     }
     budget_->local.fetch_sub(pages, std::memory_order_relaxed);
     return false;
   }
   void charge(std::uint64_t pages) noexcept {
-    budget_->local.fetch_add(pages, std::memory_order_relaxed);
-    account_->local.fetch_add(pages, std::memory_order_relaxed);
+    count(budget_->local.fetch_add(pages, std::memory_order_relaxed) + pages, pages);
   }
   void release(std::uint64_t pages) noexcept {
     budget_->local.fetch_sub(pages, std::memory_order_relaxed);
@@ -65,10 +67,21 @@ class Share {
     return now <= (running ? low : budget_->high.load(std::memory_order_relaxed)) ? 0 : now - low;
   }
   [[nodiscard]] std::uint64_t limit() const noexcept { return budget_->limit.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool beyond_hard() const noexcept {
+    const std::uint64_t hard = budget_->hard.load(std::memory_order_relaxed);
+    return hard > 0 && budget_->local.load(std::memory_order_relaxed) > hard;
+  }
   // Of this process.
   [[nodiscard]] std::uint64_t local() const noexcept { return account_->local.load(std::memory_order_relaxed); }
 
  private:
+  void count(std::uint64_t all, std::uint64_t pages) noexcept {
+    const std::uint64_t mine = account_->local.fetch_add(pages, std::memory_order_relaxed) + pages;
+    // A peak that another thread lowers by a few pages for a moment is good enough.
+    if (mine > account_->peak.load(std::memory_order_relaxed)) account_->peak.store(mine, std::memory_order_relaxed);
+    if (all > budget_->peak.load(std::memory_order_relaxed)) budget_->peak.store(all, std::memory_order_relaxed);
+  }
+
   Budget* budget_;
   Account* account_;
 };

@@ -49,6 +49,8 @@ class PageTable {
   // Until whoever has it lets it go, or changes its state.
   void wait(PageNo page, Word& word, Entry seen) noexcept;
 
+  // All pages that there could be.
+  static constexpr PageRun kEverything{PageNo{0}, std::uint64_t{1} << (47 - kPageShift)};
   // Calls f(PageNo, Word&) for each covered page of the run, in order; skips what is not covered quickly.
   template <typename F>
   void for_each(PageRun pages, F&& f) const {

@@ -18,8 +18,6 @@ std::uint32_t all_or_one(PageRun pages, Place&& place) noexcept {
   return pages.count > 1 && place(PageRun{pages.first, 1}) == Errc::ok ? 1 : 0;
 }
 
-constexpr Millis kLandingPatience{1000};  // a try of several
-
 // A small budget is not for copies of what nobody may need.
 std::uint32_t buffer_pages(const Share& budget) {
   constexpr std::uint64_t kShare = 32;
@@ -71,8 +69,14 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
     table_->unlock(page, *word);
     return Served::not_ours;
   };
+  PagerStats& stats = stats_of(faulter);
+  const bool timed = faulter.turn++ % PagerStats::kTimed == 0;
+  const auto start = timed ? Clock::now() : Clock::time_point();
   const Served served = serve();
-  stats_.faults[static_cast<std::size_t>(served)].fetch_add(1, std::memory_order_relaxed);
+  PagerStats::add(stats.faults[static_cast<std::size_t>(served)]);
+  if (timed)
+    PagerStats::add(stats.fault_ns,
+                    PagerStats::kTimed * static_cast<std::uint64_t>(Nanos(Clock::now() - start).count()));
   return served;
 }
 
@@ -105,6 +109,12 @@ Served Pager::dirty(PageNo page, Word& word, Entry entry) noexcept {
 Served Pager::unstage(PageNo page, Word& word, Faulter& faulter) noexcept {
   if (faulter.history.expected == page) faulter.history.expected = page + 1;
   charge(1);
+  const Served outcome = bring_home(page, word);
+  table_->unlock(page, word);
+  return outcome;
+}
+
+Served Pager::bring_home(PageNo page, Word& word) noexcept {
   Served outcome = Served::already;  // not found: it has landed since, and the next try looks there
   if (const auto pin = staging_->find(page.value)) {
     const bool placed = memory_.place(PageRun{page, 1}, pin->bytes(), false) == Errc::ok;
@@ -112,12 +122,11 @@ Served Pager::unstage(PageNo page, Word& word, Faulter& faulter) noexcept {
   }
   if (outcome != Served::staged) {
     budget_.release(1);
-    table_->unlock(page, word);
     return outcome;
   }
   admit(page);
   give_up(page, word, Entry(PageState::staged));
-  table_->unlock(page, word, Entry(PageState::resident));
+  PageTable::set(word, Entry(PageState::resident));
   return Served::staged;
 }
 
@@ -148,6 +157,7 @@ struct Pager::Group {
 Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept {
   const std::uint32_t count = 1 + lock_along(page, entry, faulter);
   const NodeId node = entry.location().node;
+  PagerStats& stats = stats_of(faulter);
   const auto bounce = [&](std::uint32_t i) { return faulter.bounce + i * kPageSize; };
   std::array<Location, 1 + Faulter::kMostAlong> where;
   Wanted wanted;
@@ -158,6 +168,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
       wanted.add(where[i].frame, bounce(i));
     } else {
       prefetcher_.used(faulter.history);
+      PagerStats::add(stats.around_used);
       buffered = buffered || i == 0;
     }
   }
@@ -194,9 +205,8 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
                            : Entry(PageState::resident));
     if (here && !clean) release(where[i]);
   }
-  stats_.pages_in.fetch_add(there, std::memory_order_relaxed);
-  if (there > 0) stats_.pages_along.fetch_add(there - 1, std::memory_order_relaxed);
-  stats_.pages_around.fetch_add(group.count, std::memory_order_relaxed);
+  PagerStats::add(stats.pages_in, there);
+  if (group.count > 0) PagerStats::add(stats.pages_around, group.count);
   if (result != Errc::ok) return Served::lost;
   if (there == 0) return Served::failed;
   return buffered ? Served::buffered : Served::remote;
@@ -224,6 +234,9 @@ std::uint32_t Pager::lock_along(PageNo page, Entry entry, Faulter& faulter) noex
   // Entries of one leaf are one array, and a leaf ends where a block does.
   const std::uint32_t room = static_cast<std::uint32_t>(PageTable::kLeafPages - page.value % PageTable::kLeafPages) - 1;
   const std::uint32_t most = std::min(room, Faulter::kMostAlong);
+  PagerStats& stats = stats_of(faulter);
+  const std::uint32_t before = std::exchange(faulter.history.along, 0);
+  if (before > 0 && page == faulter.history.expected) PagerStats::add(stats.along_used, before);
   const std::uint32_t wanted = prefetcher_.along(faulter.history, page, most);
   Word* const words = table_->find(page);
   std::uint32_t count = 0;
@@ -242,6 +255,8 @@ std::uint32_t Pager::lock_along(PageNo page, Entry entry, Faulter& faulter) noex
     for (; count > 0; --count) table_->unlock(page + count, words[count]);
   } else if (count > 0) {
     faulter.history.expected = page + (1 + count);
+    faulter.history.along = count;
+    PagerStats::add(stats.pages_along, count);
     return count;
   }
   charge(1);
@@ -260,10 +275,10 @@ Errc Pager::read(NodeId node, const Wanted& wanted) noexcept {
 
 void Pager::charge(std::uint64_t pages) noexcept {
   if (budget_.try_charge(pages)) return;
-  stats_.evictions_by_faults.fetch_add(1, std::memory_order_relaxed);
+  PagerStats::add(stats_->evictions_by_faults);
   // A batch, while we are at it. If there is nothing to take, or nowhere to send it, the program has its page all the
   // same: what is beyond the budget then is for the caller of evict() to deal with.
-  evict(std::max<std::uint64_t>(pages, kBlockPages));
+  if (!full()) evict(std::max<std::uint64_t>(pages, kBlockPages));
   budget_.charge(pages);
 }
 
@@ -345,14 +360,46 @@ void Pager::hold(PageRun pages) noexcept {
   bool staged = false;
   table_->for_each(pages,
                    [&](PageNo page, Word& word) { staged = table_->lock(page, word).is(PageState::staged) || staged; });
-  // A staged page is found by its number, which changes: let it land first.
+  // A staged page is found by its number, which changes: let it land first, or come back.
   while (staged) {
-    (void)staging_->drain(Deadline(kLandingPatience));
+    const bool nowhere = staging_->drain(Deadline(landing_patience())) == Errc::no_memory;
     staged = false;
-    table_->for_each(pages, [&](PageNo, Word& word) {
-      staged = staged || Entry(word.load(std::memory_order_acquire)).is(PageState::staged);
+    table_->for_each(pages, [&](PageNo page, Word& word) {
+      if (!Entry(word.load(std::memory_order_acquire)).is(PageState::staged)) return;
+      if (nowhere) budget_.charge(1);
+      if (!nowhere || bring_home(page, word) != Served::staged) staged = true;
     });
   }
+}
+
+Errc Pager::empty_staging(const Deadline& deadline) noexcept {
+  for (;;) {
+    const Errc drained = staging_->drain(Deadline::at(std::min(deadline.when(), Clock::now() + landing_patience())));
+    if (drained == Errc::ok || deadline.passed()) return drained;
+    if (drained != Errc::no_memory) continue;
+    table_->for_each(PageTable::kEverything, [&](PageNo page, Word& word) {
+      if (!Entry(word.load(std::memory_order_relaxed)).is(PageState::staged)) return;
+      if (table_->lock(page, word).is(PageState::staged)) {
+        budget_.charge(1);
+        (void)bring_home(page, word);
+      }
+      table_->unlock(page, word);
+    });
+  }
+}
+
+void Pager::progress() noexcept {
+  staging_->progress();
+  if (full() && staging_->wait_for_room(Deadline(Millis(0))) == Errc::ok) full_.store(false, std::memory_order_relaxed);
+}
+
+std::uint64_t Pager::pages_at(NodeId node) const noexcept {
+  std::uint64_t count = 0;
+  table_->for_each(PageTable::kEverything, [&](PageNo, Word& word) {
+    const Entry entry(word.load(std::memory_order_relaxed));
+    count += entry.is(PageState::remote) && entry.location().node == node;
+  });
+  return count;
 }
 
 Errc Pager::relocate(PageRun from, PageNo to, PageState left) noexcept {

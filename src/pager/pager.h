@@ -29,6 +29,7 @@
 
 #include "pager/budget.h"
 #include "pager/page_table.h"
+#include "pager/pager_stats.h"
 #include "pager/prefetch.h"
 #include "pager/read_buffer.h"
 #include "pager/victims.h"
@@ -56,6 +57,8 @@ struct Faulter {
 
   std::byte* bounce = nullptr;  // 1 + kMostAlong pages that never fault themselves
   History history;
+  PagerStats* stats = nullptr;  // where it counts; none: where the pager does
+  std::uint32_t turn = 0;       // of its faults, for timing some of them
 };
 
 // Pages that must stay where they are for a while.
@@ -64,16 +67,6 @@ class Pins {
   virtual ~Pins() = default;
   // Bit i: the i-th page of the block is pinned. seq_cst, against the busy bits: see PageTable::try_lock.
   [[nodiscard]] virtual std::uint64_t pinned(BlockNo block) const noexcept = 0;
-};
-
-struct PagerStats {
-  std::array<std::atomic<std::uint64_t>, 9> faults{};  // by Served
-  std::atomic<std::uint64_t> pages_in{0};              // read from frames
-  std::atomic<std::uint64_t> pages_along{0};           // ... of which nobody had asked for them yet
-  std::atomic<std::uint64_t> pages_around{0};          // read into the read buffer
-  std::atomic<std::uint64_t> evicted{0};
-  std::atomic<std::uint64_t> dropped{0};              // ... of which were clean, and not sent
-  std::atomic<std::uint64_t> evictions_by_faults{0};  // times that eviction was behind
 };
 
 class Pager {
@@ -94,7 +87,11 @@ class Pager {
   // Takes at least `want` pages away if it can. Returns how many. What it sends is on its way when this returns.
   std::uint64_t evict(std::uint64_t want) noexcept;
   // To be called now and then by the thread that evicts: notices what has arrived.
-  void progress() noexcept { staging_->progress(); }
+  void progress() noexcept;
+  // No node takes pages: what is local stays so, beyond the budget too, but for pages that need not be sent.
+  [[nodiscard]] bool full() const noexcept { return full_.load(std::memory_order_relaxed); }
+  // Lets everything that is staged land, or brings it back if no node takes it. As Staging::drain().
+  Errc empty_staging(const Deadline& deadline) noexcept;
 
   // --- the layout of the program's memory ---
   // The pages are the program's, and faults on them ours. REQUIRES: none of them is yet.
@@ -122,7 +119,11 @@ class Pager {
   void let_go_unguarded(PageRun pages) noexcept;
 
   [[nodiscard]] const PageTable& table() const noexcept { return *table_; }
-  [[nodiscard]] const PagerStats& stats() const noexcept { return stats_; }
+  // Of a node that is lost: how many pages it had the only copy of. Slow.
+  [[nodiscard]] std::uint64_t pages_at(NodeId node) const noexcept;
+  [[nodiscard]] const PagerStats& stats() const noexcept { return *stats_; }
+  // Counts there from now on.
+  void count_in(PagerStats& stats) noexcept { stats_ = &stats; }
   [[nodiscard]] Staging& staging() noexcept { return *staging_; }
 
  private:
@@ -136,6 +137,18 @@ class Pager {
   Served unstage(PageNo page, Word& word, Faulter& faulter) noexcept;
   Served fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept;
 
+  // For one try of several to let staging drain. Where nothing is taken there is nothing to wait for.
+  [[nodiscard]] Millis landing_patience() const noexcept { return full() ? Millis(0) : Millis(1000); }
+  // Whether frames are not only late: there are none.
+  [[nodiscard]] bool refused() const noexcept {
+    const Errc answer = frames_.wait_for_frames(1, Deadline(Millis(0)));
+    return answer == Errc::no_memory || answer == Errc::disconnected;
+  }
+  // REQUIRES: locked, and counted as local if it is. Leaves it locked.
+  Served bring_home(PageNo page, Word& word) noexcept;
+  [[nodiscard]] PagerStats& stats_of(Faulter& faulter) const noexcept {
+    return faulter.stats != nullptr ? *faulter.stats : *stats_;
+  }
   // Locks pages that follow and are in the same state, the remote ones at the same node. Returns how many.
   std::uint32_t lock_along(PageNo page, Entry entry, Faulter& faulter) noexcept;
   // Locks remote neighbours of a page at the same node that are not in the read buffer.
@@ -154,7 +167,7 @@ class Pager {
 
   // --- eviction: pager_evict.cpp ---
   struct Taken;
-  std::uint64_t evict_block(BlockNo block) noexcept;
+  std::uint64_t evict_block(BlockNo block, bool room) noexcept;
   Taken take(BlockNo block) noexcept;
   Slots send(const Taken& taken, const Seized& seized) noexcept;
 
@@ -167,7 +180,9 @@ class Pager {
   const std::unique_ptr<PageTable> table_;
   std::unique_ptr<Staging> staging_;
   ReadBuffer buffer_;
-  PagerStats stats_;
+  PagerStats own_stats_;
+  PagerStats* stats_ = &own_stats_;
+  std::atomic<bool> full_{false};
 };
 
 }  // namespace comex

@@ -31,11 +31,17 @@ std::uint64_t Pager::evict(std::uint64_t want) noexcept {
   // another thread takes them, and are not seen again.
   std::optional<BlockNo> first_in_vain;
   std::uint32_t in_vain = 0;
+  bool room = !full();
   while (taken < want && in_vain < kMostInVain) {
-    if (staging_->wait_for_room(Deadline(kRoomPatience)) != Errc::ok) break;
+    if (room) {
+      const Errc waited = staging_->wait_for_room(Deadline(kRoomPatience));
+      if (waited == Errc::timeout || (waited != Errc::ok && !refused())) break;
+      room = waited == Errc::ok;
+      if (!room) full_.store(true, std::memory_order_relaxed);
+    }
     const auto block = victims_.next();
     if (!block) break;
-    const std::uint64_t pages = evict_block(*block);
+    const std::uint64_t pages = evict_block(*block, room);
     taken += pages;
     if (pages > 0) {
       first_in_vain.reset();
@@ -50,16 +56,20 @@ std::uint64_t Pager::evict(std::uint64_t want) noexcept {
   return taken;
 }
 
-std::uint64_t Pager::evict_block(BlockNo block) noexcept {
+// Without room only pages that need not be sent leave.
+std::uint64_t Pager::evict_block(BlockNo block, bool room) noexcept {
   Taken taken = take(block);
   const Slots dirty = taken.local & ~taken.clean;
   Slots stay = 0;  // for want of room, or pinned by the kernel
   Slots moved = 0;
   if (dirty != 0) {
-    const Seized seized = memory_.seize(block, taken.locked, dirty);
-    stay = dirty & ~send(taken, seized);
-    memory_.release(seized, seized.pages & stay);
-    moved = seized.moved & ~stay;
+    stay = dirty;
+    if (room) {
+      const Seized seized = memory_.seize(block, taken.locked, dirty);
+      stay = dirty & ~send(taken, seized);
+      memory_.release(seized, seized.pages & stay);
+      moved = seized.moved & ~stay;
+    }
     taken.local &= ~stay;
     taken.remains = taken.remains || stay != 0;
   }
@@ -77,9 +87,8 @@ std::uint64_t Pager::evict_block(BlockNo block) noexcept {
   if (taken.remains) admit(block.first());
   const auto pages = static_cast<std::uint64_t>(std::popcount(taken.local));
   budget_.release(pages);
-  stats_.evicted.fetch_add(pages, std::memory_order_relaxed);
-  stats_.dropped.fetch_add(static_cast<std::uint64_t>(std::popcount(taken.local & taken.clean)),
-                           std::memory_order_relaxed);
+  PagerStats::add(stats_->evicted, pages);
+  PagerStats::add(stats_->dropped, static_cast<std::uint64_t>(std::popcount(taken.local & taken.clean)));
   return pages;
 }
 

@@ -304,6 +304,105 @@ TEST_F(PagerTest, evict_withoutRoomThePagesStay) {
   for (std::uint32_t page = 0; page < 4096; ++page) EXPECT_EQ(load(page), page + 1);
 }
 
+// The pool has been emptied by others.
+class FullPagerTest : public PagerTest {
+ protected:
+  void fill() {
+    while (auto run = frames_->take(1024)) others_.push_back(*run);
+  }
+  void make_room() {
+    for (const comex::Run& run : std::exchange(others_, {})) frames_->give_back(run);
+  }
+  std::vector<comex::Run> others_;
+};
+
+TEST_F(FullPagerTest, evict_onlyPagesThatNeedNotBeSentLeave) {
+  begin(2048, 2048);
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
+  send_all();
+  for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(page), page);
+  for (std::uint32_t page = 64; page < 2048; ++page) store(page, page);
+  fill();
+  while (pager_->evict(64) > 0) {
+  }
+  EXPECT_TRUE(pager_->full());
+  EXPECT_EQ(state(7), PageState::remote) << "its frame had the same bytes";
+  EXPECT_EQ(state(2000), PageState::resident);
+  const std::uint64_t local = budget_.local();
+  store(7, 7);
+  EXPECT_EQ(budget_.local(), local + 1) << "there is room for what the program needs";
+  for (std::uint32_t page = 64; page < 2048; ++page) EXPECT_EQ(load(page), page);
+  make_room();
+  pager_->progress();
+  pager_->progress();
+  EXPECT_FALSE(pager_->full());
+  send_all();
+  EXPECT_EQ(budget_.local(), 0U);
+  for (std::uint32_t page = 0; page < 2048; ++page) EXPECT_EQ(load(page), page);
+}
+
+TEST_F(FullPagerTest, fault_beyondTheBudgetDoesNotWait) {
+  begin(2048, 640);
+  fill();
+  for (std::uint32_t page = 0; page < 2048; ++page) store(page, page);
+  EXPECT_TRUE(pager_->full());
+  const auto start = Clock::now();
+  for (std::uint32_t page = 0; page < 2048; ++page) store(page, page + 1);
+  EXPECT_LT(Clock::now() - start, Millis(5'000)) << "not a wait for each";
+  EXPECT_GT(budget_.local(), 640U);
+  for (std::uint32_t page = 0; page < 2048; ++page) EXPECT_EQ(load(page), page + 1);
+}
+
+TEST_F(FullPagerTest, emptyStaging_whatNobodyTakesComesBack) {
+  begin(2048, 2048);
+  for (std::uint32_t page = 0; page < 2048; ++page) store(page, page);
+  fill();
+  while (pager_->evict(64) > 0) {
+  }
+  EXPECT_GT(pager_->staging().stats().staged, 0U);
+  EXPECT_EQ(pager_->empty_staging(Deadline(std::chrono::seconds(10))), Errc::ok);
+  EXPECT_EQ(pager_->staging().stats().staged, 0U);
+  EXPECT_EQ(budget_.local(), 2048U);
+  for (std::uint32_t page = 0; page < 2048; ++page) EXPECT_EQ(load(page), page);
+}
+
+TEST_F(FullPagerTest, hold_whatNobodyTakesComesBack) {
+  begin(2048, 2048);
+  for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
+  fill();
+  while (pager_->evict(64) > 0) {
+  }
+  const PageRun from{kFirst, 1024};
+  const PageRun to{kFirst + 1024, 1024};
+  pager_->forget(to);
+  pager_->hold(from);
+  memory_->move(from, to.first);
+  ASSERT_EQ(pager_->relocate(from, to.first), Errc::ok);
+  for (std::uint32_t page = 0; page < 1024; ++page) EXPECT_EQ(load(1024 + page), page);
+}
+
+TEST_F(PagerTest, pagesAt_whatANodeHasTheOnlyCopyOf) {
+  begin(256, 256);
+  for (std::uint32_t page = 0; page < 256; ++page) store(page, page);
+  send_all();
+  EXPECT_EQ(pager_->pages_at(NodeId{0}), 256U);
+  EXPECT_EQ(pager_->pages_at(NodeId{1}), 0U);
+  (void)load(3);
+  EXPECT_EQ(pager_->pages_at(NodeId{0}), 255U);
+}
+
+TEST_F(PagerTest, stats_ofAFaulterAreItsOwn) {
+  begin(64, 64);
+  std::vector<std::byte> bounce((1 + Faulter::kMostAlong) * kPageSize);
+  PagerStats mine;
+  Faulter faulter{bounce.data(), {}, &mine, 0};
+  EXPECT_EQ(pager_->fault(kFirst, true, faulter), Served::zeros);
+  EXPECT_EQ(mine.faults[static_cast<std::size_t>(Served::zeros)], 1U);
+  EXPECT_GT(mine.fault_ns, 0U);
+  EXPECT_EQ(faults(Served::zeros), 0U);
+  EXPECT_EQ(words_.peak, 1U);
+}
+
 TEST_F(PagerTest, evict_writeDuringItIsNotLost) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, page);

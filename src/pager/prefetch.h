@@ -16,7 +16,8 @@ namespace comex {
 // What is remembered of a thread's faults.
 struct History {
   PageNo expected;           // the page after the last that was brought in
-  std::uint32_t window = 0;  // how many came along with it
+  std::uint32_t window = 0;  // how many were to come along with it
+  std::uint32_t along = 0;   // how many did
   // Of neighbours:
   std::uint32_t group = 0;    // how many are brought in together now
   std::uint32_t misses = 0;   // since they are not

@@ -202,6 +202,7 @@ void KeeperServer::publish() {
   for (const auto& [number, process] : processes_) {
     ++(process->talking() ? status.processes : status.leaving);
     status.frames += process->holder.frames();
+    status.refused += process->wanted > 0 && process->told_refused;
   }
   const std::lock_guard lock(mutex_);
   status_ = status;

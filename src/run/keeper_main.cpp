@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
@@ -20,9 +22,12 @@
 #include "base/fd.h"
 #include "base/units.h"
 #include "node/server.h"
+#include "run/census.h"
+#include "run/keeper_notices.h"
 #include "run/keeper_server.h"
 #include "run/poke.h"
 #include "run/room.h"
+#include "run/run_report.h"
 #include "run/waker.h"
 
 namespace comex {
@@ -41,6 +46,7 @@ Expected<Room*> make_room(const KeeperOptions& options, Fd* file) {
   auto* const room = new (memory) Room;
   room->delivery = options.delivery;
   Waker::set_budget(room->budget, options.local >> kPageShift, 0);
+  room->budget.hard.store(options.hard >> kPageShift, std::memory_order_relaxed);
   room->keeper.store(static_cast<std::uint32_t>(getpid()), std::memory_order_relaxed);
   *file = std::move(fd);
   return room;
@@ -81,6 +87,7 @@ class Keeping {
       config.link.secret.clear();
     }
     config.link.exportable = true;
+    config.on_loss = &Notices::lost;
     if (auto usable = KeeperServer::check(config); !usable) return std::move(usable).error();
     auto pool = Pool::open(std::move(config));
     if (!pool) return std::move(pool).error();
@@ -99,6 +106,7 @@ class Keeping {
     room_ = *room;
     room_->at_once.store(options_.at_once || !can_poke(program_), std::memory_order_relaxed);
     waker_.emplace(*room_, options_.local >> kPageShift);
+    census_.emplace(*room_);
     return fmt::format("{}{} /proc/{}/fd/{}", Room::kPrefix, *name, getpid(), file_.get());
   }
 
@@ -108,10 +116,29 @@ class Keeping {
       pollfd wait{running ? program.get() : -1, POLLIN, 0};
       poll(&wait, 1, static_cast<int>(kLook.count()));
       if (wait.revents != 0) running = false;
-      const bool anybody = close_accounts();
+      census_->look();
       const KeeperStatus status = keeper_->status();
-      if (!running && !anybody && status.processes == 0 && status.leaving == 0) return;
+      if (census_->living() > 0) notices_.look(room_->budget, options_.local, status, *pool_);
+      for (const MemberStatus& node : pool_->status()) urls_[node.node.value] = node_ ? "this machine" : node.url;
+      if (!running && status.processes == 0 && status.leaving == 0 && census_->living() == 0) return;
     }
+  }
+
+  // Of a program that is over.
+  void tell() const {
+    const RunReport report{.program = options_.program,
+                           .local = options_.local,
+                           .local_peak = room_->budget.peak.load(std::memory_order_relaxed) << kPageShift,
+                           .took = std::chrono::duration_cast<Millis>(Clock::now() - began_),
+                           .nodes = urls_};
+    if (options_.stats) {
+      const std::string json = to_json(report, *census_);
+      const bool written =
+          ftruncate(options_.stats.get(), 0) == 0 &&
+          pwrite(options_.stats.get(), json.data(), json.size(), 0) == static_cast<ssize_t>(json.size());
+      if (!written) fmt::print(stderr, "comex: cannot write the file of --stats: {}\n", std::strerror(errno));
+    }
+    if (options_.summary) fmt::print(stderr, "{}", to_summary(report, *census_));
   }
 
  private:
@@ -125,26 +152,9 @@ class Keeping {
     }
   }
   [[nodiscard]] Error full() const {
-    std::string nodes;
-    for (const MemberStatus& node : pool_->status()) {
-      const std::uint64_t size = std::uint64_t{node.info.frames} << kPageShift;
-      nodes += fmt::format("{}{} of {}", nodes.empty() ? "" : ", ", format_size(size), node.url);
-    }
     return Error{Errc::no_memory, fmt::format("the pool has no memory left ({} is lent); end one of its clients "
                                               "(`comex status --json` lists them), or add a memory node",
-                                              nodes)};
-  }
-  // Of the dead. Whether there are others: processes that are dormant have nothing but their account.
-  bool close_accounts() {
-    bool anybody = false;
-    for (Room::Owned& owned : room_->accounts) {
-      const auto pid = static_cast<pid_t>(owned.pid.load(std::memory_order_acquire));
-      if (pid == 0) continue;
-      const bool dead = kill(pid, 0) != 0 && errno == ESRCH;
-      if (dead) room_->close_account(owned);
-      anybody = anybody || !dead;
-    }
-    return anybody;
+                                              sizes_of(*pool_))};
   }
 
   const KeeperOptions& options_;
@@ -155,6 +165,10 @@ class Keeping {
   Fd file_;
   Room* room_ = nullptr;
   std::optional<Waker> waker_;
+  std::optional<Census> census_;
+  Notices notices_;
+  std::map<std::uint16_t, std::string> urls_;  // of all sessions so far
+  const Clock::time_point began_ = Clock::now();
 };
 
 // What the keeper tells the launcher: a byte, 0 for ready, else an Errc, and text.
@@ -180,6 +194,7 @@ void report(const Fd& to, Errc code, const std::string& text) {
     const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     for (int fd : {0, 1}) dup2(null.get(), fd);
     keeping.keep(program);
+    keeping.tell();
   }
   _exit(0);
 }

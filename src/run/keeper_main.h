@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "base/fd.h"
 #include "pool/pool.h"
 #include "run/delivery.h"
 
@@ -14,9 +15,14 @@ namespace comex {
 struct KeeperOptions {
   PoolConfig pool;               // no nodes: a node of our own, for as long as the program runs
   std::uint64_t local = 0;       // bytes: the budget of the program
+  std::uint64_t hard = 0;        // bytes it may keep if the pool takes no more
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
   Delivery delivery = Delivery::inline_signal;
   bool at_once = false;  // processes do not begin dormant
+  std::string program;   // its name, for reports
+  Fd stats;              // where to write what happened, at the end; may be none
+  bool summary = false;  // say on stderr what happened, at the end
+  Fd done;               // held until all of that is done; may be none
 };
 
 // Forks a keeper for a program that is about to run in this process (exec), and waits until it is ready. The keeper

@@ -58,6 +58,7 @@ struct KeeperStatus {
   std::size_t processes = 0;  // connected
   std::size_t leaving = 0;    // gone, their frames not yet free
   std::uint64_t frames = 0;   // held, counted once per holder
+  std::size_t refused = 0;    // processes that want frames and were told that there are none
 };
 
 class KeeperServer {

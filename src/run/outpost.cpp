@@ -23,6 +23,7 @@ constexpr Millis kNap{5};
 Outpost::Outpost(Fd socket, const OutpostConfig& config, Run* at_hand, Run* returns, Run* sending, std::byte* buffer,
                  std::atomic<OutpostNode*>* nodes)
     : config_(config),
+      record_(config.record),
       socket_(std::move(socket)),
       nodes_(nodes),
       at_hand_(at_hand, config.at_hand_runs),
@@ -71,6 +72,13 @@ OutpostNode* Outpost::find(NodeId node) const noexcept {
 std::string_view Outpost::name_of(NodeId node) const noexcept {
   const OutpostNode* const found = find(node);
   return found != nullptr ? found->told().name.view() : std::string_view();
+}
+
+void Outpost::count_in(Record& record) noexcept {
+  record_ = &record;
+  for (std::uint16_t id = 0; id < ids_; ++id) {
+    if (OutpostNode* const node = nodes_[id].load(std::memory_order_relaxed)) node->count_in(record_);
+  }
 }
 
 // --- frames ---

@@ -55,6 +55,7 @@ struct OutpostConfig {
   // A node is lost: called by tend(), once a node. May be null.
   void (*on_lost)(void* context, NodeId node, std::string_view name) = nullptr;
   void* context = nullptr;
+  Record* record = nullptr;  // where to count; may be null
 };
 
 class Outpost final : public Frames {
@@ -85,6 +86,8 @@ class Outpost final : public Frames {
   [[nodiscard]] bool keeper_gone() const noexcept { return gone_.load(std::memory_order_acquire); }
   // What the keeper said when it ended the connection; empty if it did not.
   [[nodiscard]] std::string_view farewell() const noexcept { return farewell_.view(); }
+  // Counts there from now on. REQUIRES: nobody else is inside, as after a fork.
+  void count_in(Record& record) noexcept;
   // Its URL; empty if there is no such node.
   [[nodiscard]] std::string_view name_of(NodeId node) const noexcept;
   // Frames that will be the keeper's again only when this process ends: there were too many to remember.
@@ -134,6 +137,7 @@ class Outpost final : public Frames {
   Errc ask_for_heir(const Deadline& deadline) noexcept;
 
   const OutpostConfig config_;
+  Record* record_;
   Fd socket_;
   std::atomic<bool> gone_{false};
   std::atomic<bool> refused_{false};  // since the last grant

@@ -31,7 +31,17 @@ Errc OutpostNode::state() noexcept {
   return state;
 }
 
+void OutpostNode::count(const Transfer& transfer) noexcept {
+  if (traffic_ == nullptr) return;
+  std::uint64_t pages = 0;
+  for (const Segment& segment : transfer.segments) pages += segment.count;
+  const bool reads = transfer.direction == Direction::read;
+  PagerStats::add(reads ? traffic_->reads : traffic_->writes);
+  PagerStats::add(reads ? traffic_->pages_read : traffic_->pages_written, pages);
+}
+
 void OutpostNode::submit(Transfer& transfer) noexcept {
+  count(transfer);
   Turnstile::Stripe& stripe = inside_.enter();
   const Errc state = state_.load(std::memory_order_seq_cst);
   if (state != Errc::ok) {

@@ -24,6 +24,7 @@
 #include "pool/turnstile.h"
 #include "run/keeper_wire.h"
 #include "run/packet.h"
+#include "run/tally.h"
 
 namespace comex {
 
@@ -68,14 +69,19 @@ class OutpostNode {
 
   bool must_report = false;  // the keeper has to hear that it broke
 
+  // Counts there from now on. Nobody else is inside.
+  void count_in(Record* record) noexcept { traffic_ = record != nullptr ? &record->with(told_.id) : nullptr; }
+
  private:
   void copy(Transfer& transfer) noexcept;
+  void count(const Transfer& transfer) noexcept;
   void drop_lanes() noexcept;
 
   const keeper_wire::Node told_;
   const OutpostLinkConfig config_;
   std::atomic<bool>* const mapped_;
   std::atomic<Errc> state_{Errc::disconnected};
+  Traffic* traffic_ = nullptr;
   Turnstile inside_;
   ShmWindow window_;
   std::optional<LaneSet> lanes_;

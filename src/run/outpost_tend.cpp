@@ -121,6 +121,7 @@ bool Outpost::hear_node(std::span<const std::byte> message, ReceivedFds& fds) no
   auto* const mapped = reinterpret_cast<std::atomic<bool>*>(memory + sizeof(OutpostNode));
   auto* const node = new (memory) OutpostNode(told, config_.link, mapped);
   if (shm && (fds.size() != 1 || node->use_window(fds.take(0).get()) != Errc::ok)) return false;
+  node->count_in(record_);
   nodes_[told.id.value].store(node, std::memory_order_release);
   ids_ = std::max<std::uint16_t>(ids_, static_cast<std::uint16_t>(told.id.value + 1));
   return true;

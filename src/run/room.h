@@ -14,6 +14,7 @@
 
 #include "pager/budget.h"
 #include "run/delivery.h"
+#include "run/tally.h"
 
 namespace comex {
 
@@ -33,6 +34,7 @@ struct Room {
     // answer is the number of threads that were sent the signal, and one; 0: not yet.
     std::atomic<std::uint32_t> stop_for{0};
     std::atomic<std::uint32_t> stopped{0};
+    Record record;
   };
 
   Delivery delivery = Delivery::inline_signal;  // how processes begin
@@ -41,6 +43,7 @@ struct Room {
   std::atomic<bool> at_once{false};       // processes wake as they start, by themselves
   std::atomic<std::uint32_t> request{0};  // counts what processes ask of the keeper; it sleeps on this word
   std::atomic<std::uint32_t> used{0};     // no account beyond this index was ever opened
+  std::atomic<bool> told{false};          // a process has said that the keeper is gone: one is enough
   std::array<Owned, kAccounts> accounts;
 
   // For a process that begins: after exec it is a new program with the account of the old one. nullptr if there is
@@ -65,6 +68,8 @@ struct Room {
   // REQUIRES: its process is gone.
   void close_account(Owned& owned) noexcept {
     clear(owned);
+    owned.account.peak.store(0, std::memory_order_relaxed);
+    owned.record.clear();
     owned.pid.store(0, std::memory_order_release);
   }
 

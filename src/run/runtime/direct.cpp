@@ -137,6 +137,7 @@ std::int64_t directly(const Call& call, const Memory& memory) noexcept {
   do {
     result = once(*state, call, pages, memory.kernel_writes);
   } while (result == kMakeAgain && allowed.load(std::memory_order_relaxed));
+  if (result != kNotDirect) PagerStats::add(state->tally->direct_calls);
   // Called out of it: libc is to make it, and to look whether the thread is cancelled.
   const bool called_out = (result == -EINTR || result == kMakeAgain) && !allowed.load(std::memory_order_relaxed);
   return called_out ? kNotDirect : result;

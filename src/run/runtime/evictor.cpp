@@ -10,21 +10,30 @@ namespace {
 
 constexpr std::uint64_t kPagesAtOnce = 256;  // then a look at what has arrived
 constexpr Millis kNap{20};                   // the longest that frames and messages go without a look
+constexpr std::uint32_t kLongestPause = 32;  // naps: a good half second
 
 [[noreturn]] void evict_for_ever(void*) {
   Pager& pager = *process.pager;
   bool running = false;
   std::uint32_t depth = 0;
+  std::uint32_t pause = 0;  // while no node takes pages: naps between two tries, and how many are left
+  std::uint32_t naps = 0;
   for (;;) {
     const std::uint32_t turn = process.evictor_turn.load(std::memory_order_acquire);
     const std::uint64_t excess = process.budget->excess(running);
     {
       const Inside inside(process.crossing, depth);
-      running = excess > 0 && pager.evict(std::min(excess, kPagesAtOnce)) > 0;
+      const bool due = excess > 0 && naps == 0;
+      running = due && pager.evict(std::min(excess, kPagesAtOnce)) > 0;
+      if (due) naps = pause = pager.full() && !running ? std::clamp(2 * pause, 1U, kLongestPause) : 0;
       pager.progress();
       process.outpost->tend();
       if (!running) pager.staging().flush();
     }
+    if (process.outpost->keeper_gone()) stop_without_keeper();
+    // A process that was dormant may have gone beyond it without a fault.
+    if (pager.full() && process.budget->beyond_hard()) stop_at_hard_limit();
+    naps = naps > 0 && pager.full() ? naps - 1 : 0;
     if (running) continue;
     process.evictor_asleep.store(true, std::memory_order_seq_cst);
     // After saying so: whoever made work before will not wake us.
@@ -41,6 +50,7 @@ bool start_evictor() noexcept {
 
 void wake_evictor() noexcept {
   if (!process.evictor_asleep.load(std::memory_order_seq_cst) || process.budget->excess(false) == 0) return;
+  if (process.pager->full()) return;  // it looks by itself now and then
   if (!process.evictor_asleep.exchange(false, std::memory_order_relaxed)) return;
   process.evictor_turn.fetch_add(1, std::memory_order_release);
   futex_wake_one(process.evictor_turn);

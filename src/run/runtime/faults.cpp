@@ -17,10 +17,11 @@ bool equip(Faulter& faulter) noexcept {
   return faulter.bounce != nullptr;
 }
 
-bool resolved(Served served) noexcept {
+bool resolved(PageNo page, Served served) noexcept {
+  if (process.pager->full() && process.budget->beyond_hard()) stop_at_hard_limit();
   switch (served) {
     case Served::not_ours: return false;
-    case Served::lost: stop("the only copy of a page is gone with the memory node that had it");
+    case Served::lost: stop_for_loss(process.pager->table().load(page).location().node);
     case Served::failed: stop("the kernel refused to give a page back to the program");
     default: return true;
   }
@@ -32,7 +33,7 @@ bool make_resident(PageNo page, bool write) noexcept {
   const Inside inside(process.crossing, state->inside);
   const Served served = process.pager->fault(page, write, state->faulter);
   wake_evictor();
-  return resolved(served);
+  return resolved(page, served);
 }
 
 void settle(PageNo page, bool write) noexcept {

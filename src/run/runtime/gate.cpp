@@ -217,7 +217,7 @@ std::int64_t lasting_call(const Call& call, const Entry& entry, ucontext_t& cont
 
 // The process ends, or becomes another program: all its threads do, and the kernel looks at the mutexes they hold.
 // Those of a guest it does not know.
-std::int64_t last_call(const Call& call) {
+std::int64_t last_call(const Call& call, ucontext_t& context) {
   ThreadState& mine = *this_thread();
   Preparation preparation(mine);
   prepare(call, preparation);
@@ -225,7 +225,8 @@ std::int64_t last_call(const Call& call) {
     preparation.pin_everything();
     settle_robust_lists();
   }
-  return let_through(call);
+  // Not with the mask of a handler of ours: another program would begin with it.
+  return let_wait(call, context);
 }
 
 std::int64_t task_call(const Call& call, const Entry& entry, ucontext_t& context) {
@@ -237,7 +238,7 @@ std::int64_t task_call(const Call& call, const Entry& entry, ucontext_t& context
     case SYS_exit: exit_thread(call.arguments[0]);
     case SYS_exit_group:
     case SYS_execve:
-    case SYS_execveat: return last_call(call);
+    case SYS_execveat: return last_call(call, context);
     default: return prepared(call, entry, context);
   }
 }
@@ -316,6 +317,7 @@ void on_call(int signal, siginfo_t* info, void* context) {
   ThreadState* const state = this_thread();
   state->selector = 0;
   const int error = errno;
+  PagerStats::add(state->tally->calls);
   auto& frame = *static_cast<ucontext_t*>(context);
   use_stack_from(*state, frame);
   greg_t* const registers = frame.uc_mcontext.gregs;

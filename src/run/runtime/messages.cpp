@@ -54,7 +54,7 @@ bool Messages::serve_next(Faulter& faulter) noexcept {
   const Errc next = process.memory.next_touch(&touch);
   if (next == Errc::busy) return false;
   if (next != Errc::ok) stop("the program's faults cannot be heard of any more (was a descriptor of comex closed?)");
-  (void)resolved(answer(touch, process.memory, *process.pager, faulter));
+  (void)resolved(touch.page, answer(touch, process.memory, *process.pager, faulter));
   wake_evictor();
   return true;
 }

@@ -49,7 +49,13 @@ extern Process process;
 ThreadState* this_thread() noexcept;
 void set_this_thread(ThreadState* state) noexcept;
 
-// Says one line on stderr and ends the process. Never returns.
+// Says one line on stderr, if that is what it was when the program began, and ends the process. Never returns.
 [[noreturn]] void stop(const char* why) noexcept;
+[[noreturn]] void stop_for_loss(NodeId node) noexcept;  // it had the only copy of a page
+[[noreturn]] void stop_without_keeper() noexcept;
+[[noreturn]] void stop_at_hard_limit() noexcept;
+
+// The account that this process counts in, from now on: at its beginning, and in the child of a fork.
+void begin_record(Room::Owned* owned) noexcept;
 
 }  // namespace comex::runtime

@@ -77,6 +77,7 @@ void begin_dormant_child() {
   if (process.pager != nullptr) return;
   process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
   if (process.owned == nullptr) stop("too many processes");
+  begin_record(process.owned);
 }
 
 // All that a process does that never comes near its budget.
@@ -88,6 +89,7 @@ void begin(const char* variable) {
   if (process.room == nullptr) return;
   process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
   if (process.owned == nullptr) stop("too many processes");
+  begin_record(process.owned);
   if (process.own.reserve() != Errc::ok) stop("no addresses for the runtime; is there a limit (ulimit -v)?");
   // Now, for the loader has locks that must not be waited for in a signal handler.
   if (process.own_threads.prepare([](std::size_t bytes) { return process.own.take(bytes); }) != Errc::ok) {
@@ -112,6 +114,7 @@ void prepare_process(const Standing* threads) noexcept {
   if (connect_keeper(process.keeper, &socket) != Errc::ok) stop("the keeper of this program does not answer");
   OutpostConfig config;
   config.own = &own;
+  config.record = &process.owned->record;
   if (Outpost::create(own_descriptors.adopt(std::move(socket)), config, &process.outpost) != Errc::ok) {
     stop("the keeper of this program does not answer");
   }
@@ -126,6 +129,7 @@ void prepare_process(const Standing* threads) noexcept {
                              {});
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
+  process.pager->count_in(process.owned->record.tallies[0].pager);
   signals.begin(&on_fault, &on_call);
   // Before anything is adopted: from then on a touch may have to be served.
   if (!process.messages.start()) stop("cannot start a thread");

@@ -38,7 +38,11 @@ void begin_child(ThreadState& mine) noexcept {
   if (process.owned == nullptr) stop("too many processes");
   process.owned->life.store(Room::Life::awake, std::memory_order_release);
   *process.budget = Share(process.room->budget, process.owned->account);
-  if (process.outpost->after_fork_in_child() != Errc::ok) stop("the keeper of this program has no room for a child");
+  begin_record(process.owned);
+  if (process.outpost->after_fork_in_child() != Errc::ok) {
+    if (process.outpost->keeper_gone()) stop_without_keeper();
+    stop("the keeper of this program has no room for a child");
+  }
   process.memory.close();
   if (process.memory.open(process.memory.delivery()) != Errc::ok) stop("a child has no right to userfaultfd");
   layout.enlist_again();
@@ -46,10 +50,18 @@ void begin_child(ThreadState& mine) noexcept {
   arm(mine);
 }
 
+// Threads are spread over the places where the process counts.
+void count_in(ThreadState& state) noexcept {
+  Record& record = process.owned->record;
+  state.tally = &record.tallies[reinterpret_cast<std::uintptr_t>(&state) / sizeof state % Record::kTallies];
+  state.faulter.stats = &state.tally->pager;
+}
+
 }  // namespace
 
 void arm(ThreadState& state) noexcept {
   if (!equip(state.faulter)) stop("no memory for another thread");
+  count_in(state);
   // A guest may have the thread-local storage of the one that made it.
   if (!state.guest) set_this_thread(&state);
   state.selector = 0;
@@ -120,7 +132,7 @@ std::int64_t fork_task(ucontext_t& context) noexcept {
   process.messages.pause();
   // Staged pages have one owner, and are found by who staged them.
   const Deadline patience(kForkPatience);
-  Errc ready = process.pager->staging().drain(patience);
+  Errc ready = process.pager->empty_staging(patience);
   if (ready == Errc::ok) {
     process.pager->staging().put_away();
     ready = process.outpost->before_fork(patience);

@@ -13,6 +13,10 @@
 #include "pager/pager.h"
 #include "run/runtime/signals.h"
 
+namespace comex {
+struct Tally;
+}
+
 namespace comex::runtime {
 
 // Registers of a thread at a system call, in the order gate_entry.cpp knows.
@@ -38,6 +42,7 @@ struct ThreadState {
   volatile std::uint8_t selector = 0;
   std::atomic<std::uint32_t> owner{0};  // thread id; 0: free
   Faulter faulter;
+  Tally* tally = nullptr;  // where it counts
   std::array<PinnedRange, kPins> pins;
   std::uint32_t pins_used = 0;
   std::uint32_t inside = 0;  // see run/runtime/crossing.h

@@ -1,0 +1,31 @@
+// What the pager counts. Relaxed atomics; a thread that faults counts in a place of its own choice (Faulter::stats), so
+// that threads do not fight for one cache line.
+// Thread safety: any thread. Fault path: yes.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace comex {
+
+struct PagerStats {
+  using Count = std::atomic<std::uint64_t>;
+
+  std::array<Count, 9> faults{};  // by Served
+  Count pages_in{0};              // read from frames
+  Count pages_along{0};           // brought in, from frames or zeros, before anybody asked for them
+  Count along_used{0};            // ... of which a scan went on past
+  Count pages_around{0};          // read into the read buffer
+  Count around_used{0};           // ... of which somebody wanted
+  Count evicted{0};
+  Count dropped{0};              // ... of which were clean, and not sent
+  Count evictions_by_faults{0};  // times that eviction was behind
+  Count fault_ns{0};             // spent in faults, from one in kTimed of them
+
+  static constexpr std::uint32_t kTimed = 16;
+
+  static void add(Count& count, std::uint64_t n = 1) noexcept { count.fetch_add(n, std::memory_order_relaxed); }
+};
+
+}  // namespace comex
