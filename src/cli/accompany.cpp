@@ -22,19 +22,18 @@ constexpr Millis kPatience{2'000};  // children of the program may live on for e
 
 volatile pid_t accompanied = 0;
 
-void forward(int signal) {
+// Those of the terminal reach the program by themselves.
+void forward(int signal, siginfo_t* info, void*) {
   const int error = errno;
-  kill(accompanied, signal);
+  if (info->si_code <= 0) kill(accompanied, signal);
   errno = error;
 }
 
-// Those of the terminal reach the program by themselves.
 void take_signals() {
-  for (int number : {SIGINT, SIGQUIT}) signal(number, SIG_IGN);
   struct sigaction action {};
-  action.sa_handler = &forward;
-  action.sa_flags = SA_RESTART;
-  for (int number : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH}) sigaction(number, &action, nullptr);
+  action.sa_sigaction = &forward;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  for (int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM}) sigaction(number, &action, nullptr);
 }
 
 int wait_for(pid_t child) {

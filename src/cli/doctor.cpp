@@ -14,6 +14,8 @@
 #include "cli/link_options.h"
 #include "cli/machine.h"
 #include "cli/report.h"
+#include "cli/run_plan.h"
+#include "node/host_memory.h"
 
 namespace comex {
 namespace {
@@ -52,7 +54,11 @@ Finding judge_node(const NodeReport& report) {
 }
 
 // One node that serves is enough.
-std::vector<Finding> check_pool(const PoolSettings& pool) {
+std::vector<Finding> check_pool(const Config& config) {
+  const PoolSettings& pool = config.pool;
+  const auto host = read_host_memory();
+  const auto plan = host ? plan_run(config.run, *host, pool.nodes.empty()) : host.error();
+  if (!plan) return {Finding{"pool", Verdict::missing, plan.error().message, ""}};
   if (pool.nodes.empty()) {
     return {
         Finding{"pool", Verdict::ok, "none is configured: comex run lends memory of this machine to the program", ""}};
@@ -97,7 +103,7 @@ void print_json(const std::vector<Finding>& findings, bool ready) {
 
 int doctor(const Config& config, bool json) {
   std::vector<Finding> findings = check_needs(Delivery::inline_signal);
-  for (const auto& more : {check_comforts(), check_pool(config.pool)}) {
+  for (const auto& more : {check_comforts(), check_pool(config)}) {
     findings.insert(findings.end(), more.begin(), more.end());
   }
   const bool ready = !first_missing(findings);

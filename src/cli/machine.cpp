@@ -1,5 +1,6 @@
 #include "cli/machine.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/prctl.h>
 #include <signal.h>
@@ -115,10 +116,19 @@ Finding check_kernel_faults() {
 
 // By doing it: one child traces another that is not its own.
 Finding check_ptrace() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return Finding{"ptrace", Verdict::warning, "cannot make a pipe", ""};
+  const Fd from(ends[0]);
+  Fd to(ends[1]);
   const pid_t traced = fork();
   if (traced == 0) {
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // as a program under comex does
+    to.reset();
     for (;;) pause();
   }
+  to.reset();
+  char nothing = 0;
+  (void)!read(from.get(), &nothing, 1);  // until it has
   const pid_t tracer = traced > 0 ? fork() : -1;
   if (tracer == 0) _exit(ptrace(PTRACE_SEIZE, traced, nullptr, nullptr) == 0 ? 0 : 1);
   int status = 1;
