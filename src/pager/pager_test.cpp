@@ -377,7 +377,7 @@ TEST_F(FullPagerTest, hold_whatNobodyTakesComesBack) {
   pager_->forget(to);
   pager_->hold(from);
   memory_->move(from, to.first);
-  ASSERT_EQ(pager_->relocate(from, to.first), Errc::ok);
+  ASSERT_EQ(pager_->relocate(from, to.first, PageState::none), Errc::ok);
   for (std::uint32_t page = 0; page < 1024; ++page) EXPECT_EQ(load(1024 + page), page);
 }
 
