@@ -1,5 +1,6 @@
 // `comex run` as a user meets it: programs that check what they wrote, with less local memory than they need.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -186,6 +187,23 @@ print(early, late, 'child', child, 'wrong', sum(found), 'tasks', tasks)
 // The gate blocks signals while it works.
 TEST_P(RunTest, a_program_that_is_executed_begins_with_the_mask_of_its_caller) {
   expect_same("16M", {"/bin/sh", "-c", "exec grep SigBlk /proc/self/status"});
+}
+
+TEST_P(RunTest, a_clean_environment_does_not_lead_out) {
+  const auto expect_ours = [](const Outcome& outcome, const std::string& rest) {
+    EXPECT_NE(outcome.output.find("COMEX_RUN="), std::string::npos) << outcome.output << outcome.errors;
+    EXPECT_NE(outcome.output.find("libcomex-run.so" + rest), std::string::npos) << outcome.output << outcome.errors;
+  };
+  expect_ours(run("16M", {"/usr/bin/env", "-i", "/usr/bin/env"}), "\n");
+  const std::string other = "/lib/x86_64-linux-gnu/libm.so.6";
+  expect_ours(run("16M", {"/usr/bin/env", "-i", "LD_PRELOAD=" + other, "/usr/bin/env"}), ":" + other + "\n");
+  const auto script =
+      folder_.file("spawn.py", "import os\nos.waitpid(os.posix_spawn('/usr/bin/env', ['env'], {}), 0)\n");
+  expect_ours(run("16M", {"/usr/bin/python3", script}), "\n");
+  // Statically linked in Debian: nothing can be preloaded, and nothing is put in.
+  if (access("/sbin/ldconfig", X_OK) == 0) {
+    EXPECT_EQ(run("16M", {"/usr/bin/env", "-i", "/sbin/ldconfig", "-V"}).code, 0);
+  }
 }
 
 TEST_P(RunTest, the_exit_code_is_the_programs) {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -187,4 +188,30 @@ CASE(thread_name) {
   int* signal = place<int>();
   EVICTED(prctl(PR_GET_PDEATHSIG, signal));
   result("%s, %d", back, *signal);
+}
+
+// Some programs keep most of their heap from their children.
+CASE(memory_that_a_child_does_not_get) {
+  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  const auto make = [] {
+    void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(memory != MAP_FAILED, "mmap");
+    fill(memory, kBytes, 78);
+    return static_cast<char*>(memory);
+  };
+  char *all = make(), *part = make();
+  must(madvise(all, kBytes, MADV_DONTFORK), "madvise");
+  must(madvise(part + kBytes / 4, kBytes / 4, MADV_DONTFORK), "madvise");
+  const auto first = digest(part, kBytes / 4), last = digest(part + kBytes / 2, kBytes / 2);
+  const auto right = [&] {
+    evict();
+    return digest(part, kBytes / 4) == first && digest(part + kBytes / 2, kBytes / 2) == last;
+  };
+  const pid_t child = static_cast<pid_t>(must(fork(), "fork"));
+  if (child == 0) _exit(right() ? 7 : 1);
+  int status = 0;
+  must(waitpid(child, &status, 0), "waitpid");
+  result("exit %d, %s", WEXITSTATUS(status),
+         right() && digest(all, kBytes) == digest(part, kBytes) ? "right" : "wrong");
+  munmap(all, kBytes), munmap(part, kBytes);
 }

@@ -1,6 +1,5 @@
 #include "run/runtime/direct.h"
 
-#include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -14,6 +13,7 @@
 
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/process.h"
+#include "run/runtime/real.h"
 #include "run/syscall_table.h"
 
 namespace comex::runtime {
@@ -23,30 +23,6 @@ using syscalls::Call;
 
 std::atomic<bool> allowed{false};
 std::atomic<bool> forbidden{false};
-
-// libc's own, found when this library is loaded, or when it is needed even earlier.
-template <typename Function>
-class Real {
- public:
-  explicit constexpr Real(const char* name) noexcept : name_(name) {}
-
-  Function* find() noexcept {
-    Function* found = function_.load(std::memory_order_relaxed);
-    if (found != nullptr) [[likely]]
-      return found;
-    found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
-    function_.store(found, std::memory_order_relaxed);
-    return found;
-  }
-  template <typename... Arguments>
-  auto operator()(Arguments... arguments) noexcept {
-    return find()(arguments...);
-  }
-
- private:
-  const char* name_;
-  std::atomic<Function*> function_{nullptr};
-};
 
 constinit Real<ssize_t(int, void*, size_t)> real_read("read");
 constinit Real<ssize_t(int, const void*, size_t)> real_write("write");
@@ -175,8 +151,6 @@ bool is_call_out(const siginfo_t& info) noexcept {
 }
 
 }  // namespace comex::runtime
-
-#define COMEX_TAKEN_OVER extern "C" [[gnu::visibility("default")]]
 
 using namespace comex::runtime;
 

@@ -98,7 +98,26 @@ void Layout::hand_back(std::uint64_t begin, std::uint64_t end) noexcept {
   reserved_.remove(begin, end);
 }
 
+// Memory that the parent did not let the child have (MADV_DONTFORK): there is nothing mapped there.
+void Layout::forget_unmapped() noexcept {
+  const auto forget_all_in = [this](std::uint64_t begin, std::uint64_t end) {
+    for (;;) {
+      const auto [from, to] = adopted_.first_in(begin, end);
+      if (from == to) return;
+      process.pager->inherit(pages_of(from, to));  // counted as what is forgotten is
+      forget(from, to);
+    }
+  };
+  std::uint64_t at = 0;
+  Maps maps;
+  for (Maps::Mapping mapping; maps.next(mapping); at = mapping.end) {
+    if (at < mapping.begin) forget_all_in(at, mapping.begin);
+  }
+  if (at != 0) forget_all_in(at, UINT64_MAX);
+}
+
 void Layout::enlist_again() noexcept {
+  forget_unmapped();
   adopted_.for_each_in(0, UINT64_MAX, [](std::uint64_t from, std::uint64_t to) {
     const PageRun pages = pages_of(from, to);
     if (process.memory.enlist(pages) != Errc::ok) stop("the memory of a child could not be taken over");

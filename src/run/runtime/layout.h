@@ -53,6 +53,7 @@ class Layout {
   // The same for memory in use, but for what threads stand on.
   void take_over(std::uint64_t begin, std::uint64_t end, const Standing* threads) noexcept;
   void forget(std::uint64_t begin, std::uint64_t end) noexcept;
+  void forget_unmapped() noexcept;
   // Makes all of it local and leaves it to the kernel.
   void hand_back(std::uint64_t begin, std::uint64_t end) noexcept;
   std::int64_t discard(std::uint64_t begin, std::uint64_t end, std::uint64_t advice) noexcept;

@@ -13,6 +13,7 @@
 #include "run/own_descriptors.h"
 #include "run/room.h"
 #include "run/runtime/delivery.h"
+#include "run/runtime/exec.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/gate.h"
 #include "run/runtime/layout.h"
@@ -87,6 +88,7 @@ void begin(const char* variable) {
   // Of another user by now (a daemon that gave up its rights), or the keeper is gone: it can do without.
   process.room = enter_room(path);
   if (process.room == nullptr) return;
+  remember_environment(variable);
   process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
   if (process.owned == nullptr) stop("too many processes");
   begin_record(process.owned);

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <new>
 
 namespace comex::runtime {
 namespace {
@@ -23,6 +24,28 @@ TEST_F(ThreadsTest, enter_untilThereAreTooMany) {
   EXPECT_EQ(threads_.enter(1), nullptr);
   threads_.leave(*last);
   EXPECT_EQ(threads_.enter(1), last);
+}
+
+TEST_F(ThreadsTest, leave_inTheMiddleOfACallLetsEverythingGo) {
+  ThreadState& state = *threads_.enter(1);
+  alignas(PinFrame) std::byte place[sizeof(PinFrame)];
+  auto* const never_ended = new (place) PinFrame(threads_, state);  // the thread has become another program
+  never_ended->add_everything();
+  EXPECT_EQ(threads_.pinned(BlockNo{5}), ~std::uint64_t{0});
+  threads_.leave(state);
+  EXPECT_EQ(threads_.pinned(BlockNo{5}), 0U);
+}
+
+TEST(Threads, standing_on_findsTheOwnerOfAStack) {
+  const std::unique_ptr<void, decltype(&std::free)> memory{std::calloc(1, Threads::bytes()), &std::free};
+  auto* const stacks = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);  // never touched
+  Threads threads(static_cast<std::byte*>(memory.get()), stacks);
+  ThreadState* const first = threads.enter(1);
+  ThreadState* const second = threads.enter(2);
+  EXPECT_EQ(threads.standing_on(first->stack_top - 1), first);
+  EXPECT_EQ(threads.standing_on(second->stack_top - 8), second);
+  EXPECT_EQ(threads.standing_on(stacks - 1), nullptr);
+  EXPECT_EQ(threads.standing_on(stacks + Threads::stack_bytes()), nullptr);
 }
 
 TEST_F(ThreadsTest, pinned_pagesOfABlock) {

@@ -1,0 +1,156 @@
+#include "run/runtime/exec.h"
+
+#include <alloca.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+#include "run/room.h"
+#include "run/runtime/real.h"
+
+namespace comex::runtime {
+namespace {
+
+constexpr const char* kPreload = "LD_PRELOAD";
+
+// Empty: the process is not under comex.
+char library[PATH_MAX];
+char variable_entry[512];
+
+constinit Real<int(const char*, char* const*, char* const*)> real_execve("execve");
+constinit Real<int(const char*, char* const*, char* const*)> real_execvpe("execvpe");
+constinit Real<int(int, char* const*, char* const*)> real_fexecve("fexecve");
+using Spawn = int(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, char* const*,
+                  char* const*);
+constinit Real<Spawn> real_posix_spawn("posix_spawn");
+constinit Real<Spawn> real_posix_spawnp("posix_spawnp");
+
+// Now: not in the child of a vfork, where the loader's locks may be held.
+[[gnu::constructor(101)]] void find_all() {
+  (void)real_execve.find(), (void)real_execvpe.find(), (void)real_fexecve.find();
+  (void)real_posix_spawn.find(), (void)real_posix_spawnp.find();
+}
+
+// The value, if the entry is of this variable.
+const char* value_of(const char* entry, const char* name) noexcept {
+  const std::size_t length = std::strlen(name);
+  return std::strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : nullptr;
+}
+
+const char* find(char* const* environment, const char* name) noexcept {
+  for (char* const* entry = environment; entry != nullptr && *entry != nullptr; ++entry) {
+    if (const char* const value = value_of(*entry, name); value != nullptr) return value;
+  }
+  return nullptr;
+}
+
+bool is_complete(char* const* environment) noexcept {
+  const char* const preload = find(environment, kPreload);
+  return preload != nullptr && std::strstr(preload, library) != nullptr &&
+         find(environment, Room::kVariable) != nullptr;
+}
+
+bool has_interpreter(int fd) noexcept {
+  Elf64_Ehdr header{};
+  if (pread(fd, &header, sizeof header, 0) < 4) return false;
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return true;  // a script: its interpreter is what counts
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr part{};
+    const auto at = static_cast<off_t>(header.e_phoff + i * sizeof part);
+    if (pread(fd, &part, sizeof part, at) != static_cast<ssize_t>(sizeof part)) return false;
+    if (part.p_type == PT_INTERP) return true;
+  }
+  return false;
+}
+
+// Whether anything can be preloaded into it: it is linked dynamically and runs as the same user. What cannot be read is
+// for exec to deal with, and a name to be looked up is taken for granted: it does no harm.
+bool is_fit(const char* path) noexcept {
+  if (path == nullptr || std::strchr(path, '/') == nullptr) return true;
+  const int before = errno;
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  struct stat found {};
+  const bool fit =
+      fd < 0 || (fstat(fd, &found) == 0 && (found.st_mode & (S_ISUID | S_ISGID)) == 0 && has_interpreter(fd));
+  if (fd >= 0) ::close(fd);
+  errno = before;
+  return fit;
+}
+
+// Calls go(environment) with what is missing put in. On the stack: the child of a vfork has no memory of its own.
+template <typename Go>
+int with_ours(const char* path, char* const* environment, Go&& go) noexcept {
+  if (library[0] == 0 || is_complete(environment) || !is_fit(path)) return go(environment);
+  std::size_t count = 0;
+  while (environment != nullptr && environment[count] != nullptr) ++count;
+  auto** const copy = static_cast<char**>(alloca((count + 3) * sizeof(char*)));
+  const char* const theirs = find(environment, kPreload);
+  const std::size_t room =
+      std::strlen(kPreload) + std::strlen(library) + (theirs != nullptr ? std::strlen(theirs) : 0) + 3;
+  auto* const preload = static_cast<char*>(alloca(room));
+  char* end = stpcpy(stpcpy(stpcpy(preload, kPreload), "="), library);
+  if (theirs != nullptr && *theirs != 0) stpcpy(stpcpy(end, ":"), theirs);
+  std::size_t used = 0;
+  copy[used++] = variable_entry;
+  copy[used++] = preload;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool replaced =
+        value_of(environment[i], kPreload) != nullptr || value_of(environment[i], Room::kVariable) != nullptr;
+    if (!replaced) copy[used++] = environment[i];
+  }
+  copy[used] = nullptr;
+  return go(static_cast<char* const*>(copy));
+}
+
+}  // namespace
+
+void remember_environment(const char* variable) noexcept {
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<const void*>(&remember_environment), &self) == 0 || self.dli_fname == nullptr) return;
+  const std::size_t name = std::strlen(Room::kVariable);
+  if (name + std::strlen(variable) + 2 > sizeof variable_entry || std::strlen(self.dli_fname) >= sizeof library) return;
+  stpcpy(stpcpy(stpcpy(variable_entry, Room::kVariable), "="), variable);
+  std::strcpy(library, self.dli_fname);
+}
+
+}  // namespace comex::runtime
+
+using namespace comex::runtime;
+
+COMEX_TAKEN_OVER int execve(const char* path, char* const* arguments, char* const* environment) noexcept {
+  return with_ours(path, environment, [&](char* const* ours) { return real_execve(path, arguments, ours); });
+}
+COMEX_TAKEN_OVER int execv(const char* path, char* const* arguments) noexcept {
+  return execve(path, arguments, environ);
+}
+COMEX_TAKEN_OVER int execvpe(const char* file, char* const* arguments, char* const* environment) noexcept {
+  return with_ours(file, environment, [&](char* const* ours) { return real_execvpe(file, arguments, ours); });
+}
+COMEX_TAKEN_OVER int execvp(const char* file, char* const* arguments) noexcept {
+  return execvpe(file, arguments, environ);
+}
+COMEX_TAKEN_OVER int fexecve(int fd, char* const* arguments, char* const* environment) noexcept {
+  return with_ours(nullptr, environment, [&](char* const* ours) { return real_fexecve(fd, arguments, ours); });
+}
+COMEX_TAKEN_OVER int posix_spawn(pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
+                                 const posix_spawnattr_t* attributes, char* const* arguments,
+                                 char* const* environment) {
+  return with_ours(path, environment, [&](char* const* ours) {
+    return real_posix_spawn(child, path, actions, attributes, arguments, ours);
+  });
+}
+COMEX_TAKEN_OVER int posix_spawnp(pid_t* child, const char* file, const posix_spawn_file_actions_t* actions,
+                                  const posix_spawnattr_t* attributes, char* const* arguments,
+                                  char* const* environment) {
+  return with_ours(file, environment, [&](char* const* ours) {
+    return real_posix_spawnp(child, file, actions, attributes, arguments, ours);
+  });
+}

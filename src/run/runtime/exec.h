@@ -1,0 +1,12 @@
+// Programs that are executed with an environment of their own (env -i, a daemon that cleans up): what the runtime is
+// found by is put in again, so that the whole tree of processes stays under the budget.
+//
+// Thread safety: any thread; also in the child of a vfork.
+#pragma once
+
+namespace comex::runtime {
+
+// `variable`: the value of COMEX_RUN. To be called once, when the library is loaded.
+void remember_environment(const char* variable) noexcept;
+
+}  // namespace comex::runtime
