@@ -25,6 +25,7 @@ void Echo::serve() const {
   for (;;) {
     const ssize_t bytes = read(there_[0], buffer.data(), buffer.size());
     if (bytes == 0) return;
+    if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0) wrong(settings_, "read from a pipe: %s", std::strerror(errno));
     usleep(static_cast<unsigned>(bytes) % 1024);
     send(back_[1], buffer.data(), static_cast<std::size_t>(bytes));
@@ -34,6 +35,7 @@ void Echo::serve() const {
 void Echo::send(int descriptor, const std::byte* from, std::size_t bytes) const {
   while (bytes > 0) {
     const ssize_t sent = ::write(descriptor, from, bytes);
+    if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0)
       wrong(settings_, "write of %zu bytes at %p: %s", bytes, static_cast<const void*>(from), std::strerror(errno));
     from += sent;
@@ -44,6 +46,7 @@ void Echo::send(int descriptor, const std::byte* from, std::size_t bytes) const 
 void Echo::receive(int descriptor, std::byte* to, std::size_t bytes, std::size_t piece) const {
   while (bytes > 0) {
     const ssize_t got = read(descriptor, to, std::min(bytes, piece));
+    if (got < 0 && errno == EINTR) continue;
     if (got <= 0) wrong(settings_, "read of %zu bytes to %p: %s", bytes, static_cast<void*>(to), std::strerror(errno));
     to += got;
     bytes -= static_cast<std::size_t>(got);

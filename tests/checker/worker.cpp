@@ -382,7 +382,9 @@ void Worker::live_as_child(bool all) {
 void Worker::await_child(bool block) {
   if (child_ == 0) return;
   int status = 0;
-  const pid_t pid = waitpid(child_, &status, block ? 0 : WNOHANG);
+  pid_t pid = 0;
+  while ((pid = waitpid(child_, &status, block ? 0 : WNOHANG)) < 0 && errno == EINTR) {
+  }
   if (pid == 0) return;
   must(pid == child_, "waitpid");
   if (status != 0) wrong(settings_, "thread %zu, step %zu: a child ended with status %x", number_, steps_, status);

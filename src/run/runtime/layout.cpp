@@ -250,6 +250,8 @@ std::int64_t Layout::protect(std::uint64_t number, std::uint64_t address, std::u
     const auto [from, to] = reserved_.first_in(address, end);
     if (from == to) return result;
     adopt(from, to);
+    // It may have been written and then closed, before the process was woken.
+    for_each_present(pages_of(from, to), [](PageRun pages) { process.pager->found(pages); });
     reserved_.remove(from, to);  // also if it could not be adopted
   }
 }
