@@ -27,7 +27,7 @@ class RunKill : public testing::Test {
  protected:
   // Over shm; no node: one of its own.
   Process start(std::vector<std::string> flags, const std::vector<std::string>& program) {
-    flags.insert(flags.begin(), {COMEX_BINARY, "run", "--local", "16M"});
+    flags.insert(flags.begin(), {COMEX_BINARY, "run", "--at-once", "--local", "16M"});
     flags.push_back("--");
     flags.insert(flags.end(), program.begin(), program.end());
     return Process(flags, folder_.path("."));

@@ -25,10 +25,12 @@ for line in sys.stdin:
 
 class RunPool : public testing::Test {
  protected:
-  Process start(const std::string& url, const std::string& mib, const std::string& hard) {
-    return Process({COMEX_BINARY, "run", "--local", "16M", "--hard", hard, "--pool", url, "--", "/usr/bin/python3",
-                    folder_.file("filler.py", kFiller), mib},
-                   folder_.path("."));
+  Process start(const std::string& url, const std::string& mib, const std::string& hard,
+                const std::vector<std::string>& flags = {}) {
+    std::vector<std::string> words{COMEX_BINARY, "run", "--local", "16M", "--hard", hard, "--pool", url};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"--", "/usr/bin/python3", folder_.file("filler.py", kFiller), mib});
+    return Process(words, folder_.path("."));
   }
   static bool says(const Process& process, const std::string& what) {
     return wait_until([&] { return process.errors().find(what) != std::string::npos; });
@@ -98,7 +100,7 @@ TEST_P(RunLoss, the_program_is_stopped_and_told_which_node_it_was) {
   auto node = start_node({"--listen", "127.0.0.1:0", "--socket", folder_.path("node.sock"), "--lease", "500ms"},
                          folder_.path("."), "256M");
   const std::string url = GetParam() == Over::shm ? node.shm->text() : node.tcp->text();
-  auto program = start(url, "48", "400M");
+  auto program = start(url, "48", "400M", {"--at-once"});  // so that much is there by now
   ASSERT_EQ(program.read_line(), "filled") << program.errors();
   const std::string variable = run_variable(program.pid());
   node.process.kill();
