@@ -153,6 +153,7 @@ class Pager {
   // --- eviction: pager_evict.cpp ---
   struct Taken;
   std::uint64_t evict_block(BlockNo block) noexcept;
+  [[nodiscard]] bool is_queued(BlockNo block) const noexcept;
   Taken take(BlockNo block) noexcept;
   Slots send(const Taken& taken, const Seized& seized) noexcept;
 

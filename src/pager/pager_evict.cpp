@@ -37,11 +37,16 @@ std::uint64_t Pager::evict(std::uint64_t want) noexcept {
       first_in_vain.reset();
     } else if (first_in_vain == *block) {
       break;
-    } else if (!first_in_vain) {
-      first_in_vain = *block;
+    } else if (!first_in_vain || !is_queued(*first_in_vain)) {  // one that is not queued is not met again
+      first_in_vain.reset();
+      if (is_queued(*block)) first_in_vain = *block;
     }
   }
   return taken;
+}
+
+bool Pager::is_queued(BlockNo block) const noexcept {
+  return (table_->find(block.first())->load(std::memory_order_seq_cst) & Entry::kQueued) != 0;
 }
 
 std::uint64_t Pager::evict_block(BlockNo block) noexcept {
