@@ -457,6 +457,15 @@ TEST_F(PagerTest, hide_eviction_letsThemBe) {
   EXPECT_EQ(load(9), 9U);
 }
 
+TEST_F(PagerTest, evict_endsWhereABlockIsEmptyAndAnotherCannotGo) {
+  begin(128, 128);
+  store(1, 1);
+  store(65, 65);
+  pager_->hide(PageRun{kFirst + 65, 1}, true);
+  pager_->clear(PageRun{kFirst, 64});  // still queued, with nothing in it
+  EXPECT_EQ(pager_->evict(64), 0U);
+}
+
 TEST_F(PagerTest, relocate_takesEveryStateAlong) {
   begin(256, 256);
   pager_->forget(PageRun{kFirst + 128, 128});
@@ -536,6 +545,8 @@ TEST_F(PagerTest, forget_whoComesAfterIsNotHidden) {
   store(1, 101);
   pager_->hide(PageRun{kFirst + 1, 1}, true);
   pager_->forget(PageRun{kFirst, 64});
+  const PageRun all{kFirst, 64};
+  EXPECT_EQ(memory_->discard(std::span(&all, 1)), Errc::ok);
   EXPECT_EQ(pager_->adopt(PageRun{kFirst, 64}), Errc::ok);
   store(1, 102);
   EXPECT_EQ(pager_->evict(64), 1U);
