@@ -88,6 +88,12 @@ class Stopped {
     return (status_of(process_, tasks_.front().id, "SigCgt:", 16) & bit(SIGSYS)) != 0;
   }
 
+  // Whether one of them is about to handle a signal of the program's. It decides how the call that it ends for goes on,
+  // and our signal would come first.
+  [[nodiscard]] bool disturbed() const {
+    return std::ranges::any_of(tasks_, [this](const Task& task) { return signal_comes(task); });
+  }
+
   // To all of them. Returns how many there are.
   std::uint32_t send() {
     const auto count = static_cast<std::uint32_t>(tasks_.size());
@@ -157,7 +163,6 @@ class Stopped {
   void set_back(const Task& task) const {
     constexpr std::int64_t kRestart = -512;  // ERESTARTSYS, -NOINTR, -NOHAND, and -RESTARTBLOCK
     constexpr std::int64_t kRestartBlock = -516;
-    if (signal_comes(task)) return;  // it is what the call is interrupted for
     user_regs_struct registers{};
     if (ptrace(PTRACE_GETREGS, task.id, nullptr, &registers) != 0) return;
     const auto number = static_cast<std::int64_t>(registers.orig_rax);
@@ -211,6 +216,7 @@ Expected<std::uint32_t> poke(pid_t process, pid_t spared, Deadline patience) {
   Stopped threads(process, spared);
   if (auto stopped = threads.stop(patience); !stopped) return std::move(stopped).error();
   if (!threads.handled()) return Error{Errc::busy, "it has no handler for the signal, or none yet"};
+  if (threads.disturbed()) return Error{Errc::busy, "a signal is on its way to it"};
   return threads.send();
 }
 

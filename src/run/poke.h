@@ -23,8 +23,9 @@ namespace comex {
 
 // Sends SIGSYS, with a PokeValue (run/poke_value.h). SIGSYS and SIGBUS are not blocked any more in those that get it.
 // Returns how many did: all but the thread `spared` (0: none). Errc::timeout if one could not be stopped in time (it
-// waits for a disk, or for a child made by vfork): then nobody has been sent anything; Errc::busy if it does
-// not handle the signal. Errc::disconnected if the process ends; Errc::denied without the right to ptrace.
+// waits for a disk, or for a child made by vfork): then nobody has been sent anything; nor with Errc::busy: it
+// does not handle the signal, or is about to handle another. Errc::disconnected if the process ends; Errc::denied
+// without the right to ptrace.
 Expected<std::uint32_t> poke(pid_t process, pid_t spared, Deadline patience);
 
 // Whether this process has the right to poke that one.

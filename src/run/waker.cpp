@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,9 +24,10 @@ constexpr std::uint64_t kLeastShare = 4;        // the pagers always have one in
 constexpr std::uint64_t kWorthWaking = 256;     // pages
 constexpr std::uint64_t kFastest = 8ULL << 18;  // pages that can be touched in a second: 8 GiB, in huge pages
 constexpr Millis kMostPause{50};
-constexpr Millis kLeastPause{5};
+constexpr Millis kLeastPause{2};
 constexpr Millis kStopPatience{200};
-constexpr Millis kAgain{250};
+constexpr int kEager = -15;
+constexpr Millis kAgain{10};
 
 }  // namespace
 
@@ -60,6 +62,8 @@ Waker::~Waker() {
 
 void Waker::run() {
   prctl(PR_SET_NAME, "comex-waker");
+  // Where that is allowed: who watches must not come too late because the machine is busy.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kEager);
   while (!closing_.load(std::memory_order_acquire)) {
     const std::uint32_t seen = room_.request.load(std::memory_order_acquire);
     const Use use = look();
