@@ -5,10 +5,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
+#include "base/futex.h"
 #include "run/outpost.h"
 #include "run/own_descriptors.h"
 #include "run/room.h"
@@ -38,6 +40,16 @@ namespace comex::runtime {
 namespace {
 
 constexpr std::uint64_t kMostBlocks = 16 << 20;  // with a local page: 64 GiB, should each have one
+
+// What waits to be written is local memory, too: a small budget has less of it.
+StagingConfig staging_for(std::uint64_t pages) {
+  constexpr std::uint64_t kShare = 16;
+  constexpr std::uint32_t kLeast = 4;
+  StagingConfig config;
+  const auto share = static_cast<std::uint32_t>(pages / kShare / kBatchPages);
+  config.batches = std::clamp(share, kLeast, config.batches);
+  return config;
+}
 
 std::byte* own(void*, std::size_t bytes) {
   return process.own.take(bytes);
@@ -73,12 +85,18 @@ void on_poke(int, siginfo_t* info, void* context) {
   if (state != nullptr) take_over(*state, *static_cast<ucontext_t*>(context));
 }
 
-// After a fork of a process that is dormant.
-void begin_dormant_child() {
-  if (process.pager != nullptr) return;
+void open_account() {
   process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
   if (process.owned == nullptr) stop("too many processes");
   begin_record(process.owned);
+  // There is one more to be watched from now on.
+  process.room->request.fetch_add(1, std::memory_order_release);
+  futex_wake_all_shared(process.room->request);
+}
+
+// After a fork of a process that is dormant.
+void begin_dormant_child() {
+  if (process.pager == nullptr) open_account();
 }
 
 // All that a process does that never comes near its budget.
@@ -89,9 +107,7 @@ void begin(const char* variable) {
   process.room = enter_room(path);
   if (process.room == nullptr) return;
   remember_environment(variable);
-  process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
-  if (process.owned == nullptr) stop("too many processes");
-  begin_record(process.owned);
+  open_account();
   if (process.own.reserve() != Errc::ok) stop("no addresses for the runtime; is there a limit (ulimit -v)?");
   // Now, for the loader has locks that must not be waited for in a signal handler.
   if (process.own_threads.prepare([](std::size_t bytes) { return process.own.take(bytes); }) != Errc::ok) {
@@ -128,7 +144,7 @@ void prepare_process(const Standing* threads) noexcept {
                               .victims = *new Fifo(process.memory, kMostBlocks),
                               .prefetcher = *new NextPages,
                               .pins = *process.threads},
-                             {});
+                             staging_for(process.budget->limit()));
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
   process.pager->count_in(process.owned->record.tallies[0].pager);
