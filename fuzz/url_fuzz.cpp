@@ -21,7 +21,8 @@ void check_url(std::string_view text) {
   const auto url = parse_url(text);
   if (!url) return check_error(url.error());
   if (url->scheme == Url::Scheme::unix_socket) {
-    require(url->path.starts_with('/') && url->host.empty() && url->port == 0, "a unix URL has a path only");
+    const bool named = url->path.starts_with('/') || url->path.starts_with('@');
+    require(named && url->host.empty() && url->port == 0, "a unix URL has a path only");
   } else {
     require(!url->host.empty() && url->port != 0 && url->path.empty(), "a network URL has a host and a port");
   }

@@ -74,9 +74,10 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
   const auto start = timed ? Clock::now() : Clock::time_point();
   const Served served = serve();
   PagerStats::add(stats.faults[static_cast<std::size_t>(served)]);
-  if (timed)
+  if (timed) {
     PagerStats::add(stats.fault_ns,
                     PagerStats::kTimed * static_cast<std::uint64_t>(Nanos(Clock::now() - start).count()));
+  }
   return served;
 }
 

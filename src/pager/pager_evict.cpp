@@ -29,7 +29,8 @@ std::uint64_t Pager::evict(std::uint64_t want) noexcept {
   std::uint64_t taken = 0;
   // Blocks whose pages are all pinned or busy go to the end of the queue: once round is enough. Others leave it, or
   // another thread takes them, and are not seen again.
-  std::optional<BlockNo> first_in_vain;
+  constexpr BlockNo kNone{UINT32_MAX};
+  BlockNo first_in_vain = kNone;
   std::uint32_t in_vain = 0;
   bool room = !full();
   while (taken < want && in_vain < kMostInVain) {
@@ -44,13 +45,13 @@ std::uint64_t Pager::evict(std::uint64_t want) noexcept {
     const std::uint64_t pages = evict_block(*block, room);
     taken += pages;
     if (pages > 0) {
-      first_in_vain.reset();
+      first_in_vain = kNone;
       in_vain = 0;
       continue;
     }
     if (first_in_vain == *block) break;
     const bool stays = (table_->find(block->first())->load(std::memory_order_relaxed) & Entry::kQueued) != 0;
-    if (stays && !first_in_vain) first_in_vain = *block;
+    if (stays && first_in_vain == kNone) first_in_vain = *block;
     in_vain += stays;
   }
   return taken;

@@ -20,7 +20,6 @@ namespace {
 using syscalls::Call;
 using syscalls::Cut;
 using syscalls::Descriptor;
-using syscalls::Pieces;
 
 constexpr std::uint64_t kMostVectors = 1024;  // of the kernel
 

@@ -20,6 +20,9 @@ constexpr std::uint64_t kStderr = 2;
 
 // What descriptor 2 was when the program began. It may have become the program's most precious file since.
 struct stat first_stderr;
+// What libc says is the program's name may be memory of the program by then, and away: after a fork it would read as
+// zeros, and leave a page of them behind.
+char first_name[Record::kName];
 
 bool look_at_stderr(struct stat& found) noexcept {
   return comex_gate_call(SYS_fstat, kStderr, reinterpret_cast<std::uint64_t>(&found), 0, 0, 0, 0) == 0;
@@ -112,7 +115,8 @@ void begin_record(Room::Owned* owned) noexcept {
   process.owned = owned;
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
-  owned->record.begin(program_invocation_short_name,
+  if (first_name[0] == 0) std::strncpy(first_name, program_invocation_short_name, sizeof first_name - 1);
+  owned->record.begin(first_name,
                       static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec));
   if (process.pager != nullptr) process.pager->count_in(owned->record.tallies[0].pager);
   if (process.outpost != nullptr) process.outpost->count_in(owned->record);
