@@ -1,5 +1,6 @@
 #include "run/lifeline.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -74,13 +75,22 @@ TEST(LifelineTest, held_endsWithExec) {
 
 TEST(LifelineTest, held_notByAForkedChild) {
   auto line = Lifeline::make().value();
-  const Child child(line, [] {
-    if (::fork() == 0) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const Child child(line, [&] {
+    const pid_t grandchild = ::fork();
+    if (grandchild == 0) {
       ::alarm(60);
       sleep_for_ever();
     }
+    (void)!::write(ends[1], &grandchild, sizeof grandchild);
   });
   EXPECT_TRUE(let_go_soon(line));
+  pid_t grandchild = -1;
+  ASSERT_EQ(::read(ends[0], &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
+  ASSERT_GT(grandchild, 0);
+  EXPECT_EQ(::kill(grandchild, SIGKILL), 0) << "it was still there";
+  for (const int end : ends) ::close(end);
 }
 
 int wait_for_a_byte(void* end) {

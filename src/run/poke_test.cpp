@@ -150,6 +150,7 @@ TEST_F(PokeTest, a_spared_thread_does_not_get_it) {
 
 TEST(Poke, a_process_without_a_handler_is_left_alone) {
   const pid_t child = fork();
+  ASSERT_GE(child, 0);
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;) pause();
