@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <filesystem>
 #include <sstream>
 #include <system_error>
 
 #include "base/units.h"
 #include "bench/interrupt.h"
+#include "cli/command_line.h"
 #include "fabric/socket.h"
 
 namespace comex::bench {
@@ -63,10 +63,18 @@ Expected<OwnNode> start_node(const std::string& folder, unsigned number, std::ui
   Fd output(ends[0]);
   const Fd input(ends[1]);
   const std::string log = fmt::format("{}/node-{}.log", folder, number);
-  std::vector<std::string> arguments{
-      own_program(),   "serve",       "--memory", std::to_string(memory),
-      "--listen",      "127.0.0.1:0", "--socket", fmt::format("{}/node-{}.sock", folder, number),
-      "--secret-file", secret_file,   "--nid",    std::to_string(number)};
+  std::vector<std::string> arguments{beside_this_program("comex"),
+                                     "serve",
+                                     "--memory",
+                                     std::to_string(memory),
+                                     "--listen",
+                                     "127.0.0.1:0",
+                                     "--socket",
+                                     fmt::format("{}/node-{}.sock", folder, number),
+                                     "--secret-file",
+                                     secret_file,
+                                     "--nid",
+                                     std::to_string(number)};
   if (!may_lock(memory)) arguments.emplace_back("--no-lock");
   Expected<Child> process = Child::spawn(arguments, log, input.get());
   if (!process) return process.error();
@@ -96,12 +104,6 @@ Expected<void> wait_until_ready(OwnNode& node, const std::string& log) {
 }
 
 }  // namespace
-
-std::string own_program() {
-  std::error_code failed;
-  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failed);
-  return failed || !std::filesystem::exists(path, failed) ? "/proc/self/exe" : path.string();
-}
 
 Expected<ReadyLine> parse_ready_line(const std::string& line) {
   ReadyLine found;

@@ -34,9 +34,6 @@ class OwnNodes {
   std::string secret_;
 };
 
-// The path of this program. By its name, so that ps shows what runs; unless it was replaced on disk since it started.
-std::string own_program();
-
 // The URLs in the line a node prints when it is ready. Errc::io when it is not such a line.
 struct ReadyLine {
   Url tcp;

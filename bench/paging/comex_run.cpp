@@ -1,13 +1,14 @@
 #include "bench/paging/comex_run.h"
 
 #include "bench/paging/program.h"
+#include "cli/command_line.h"
 
 namespace comex::bench {
 
 namespace {
 
 std::vector<std::string> prefix(std::uint64_t local, const Url& node) {
-  return {own_program(), "run", "--local", std::to_string(local), "--pool", node.text()};
+  return {beside_this_program("comex"), "run", "--local", std::to_string(local), "--pool", node.text()};
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include "base/units.h"
@@ -15,6 +14,7 @@
 #include "bench/paging/load_order.h"
 #include "bench/paging/swap_file.h"
 #include "bench/paging/zram.h"
+#include "cli/command_line.h"
 
 namespace comex::bench {
 
@@ -29,7 +29,7 @@ std::uint64_t room_for(std::uint64_t set_bytes) {
 }
 
 Expected<std::string> find_load_program() {
-  std::string path = std::filesystem::path(own_program()).replace_filename(kLoadProgram);
+  std::string path = beside_this_program(kLoadProgram);
   if (::access(path.c_str(), X_OK) == 0) return path;
   return Error{Errc::unsupported, fmt::format("{} is missing: it belongs beside the comex command", path)};
 }

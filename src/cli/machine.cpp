@@ -20,6 +20,7 @@
 
 #include "base/fd.h"
 #include "base/units.h"
+#include "cli/command_line.h"
 #include "cli/run_plan.h"
 #include "node/host_memory.h"
 #include "run/uffd_memory.h"
@@ -192,12 +193,9 @@ Finding check_memory() {
 }  // namespace
 
 std::string find_runtime() {
-  std::array<char, 4096> self{};
-  const ssize_t length = readlink("/proc/self/exe", self.data(), self.size() - 1);
-  std::string folder(self.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
-  folder.resize(folder.rfind('/') == std::string::npos ? 0 : folder.rfind('/'));
-  for (const char* const place : {"/libcomex-run.so", "/../lib/comex/libcomex-run.so"}) {
-    if (access((folder + place).c_str(), R_OK) == 0) return folder + place;
+  for (const char* const place : {"libcomex-run.so", "../lib/comex/libcomex-run.so"}) {
+    std::string path = beside_this_program(place);
+    if (access(path.c_str(), R_OK) == 0) return path;
   }
   return "";
 }

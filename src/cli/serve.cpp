@@ -18,14 +18,13 @@
 #include <thread>
 #include <vector>
 
-#include <systemd/sd-daemon.h>
-
 #include "base/clock.h"
 #include "base/progress.h"
 #include "base/units.h"
 #include "cli/config_flags.h"
 #include "cli/report.h"
 #include "cli/serve_plan.h"
+#include "cli/service_manager.h"
 #include "node/host_memory.h"
 #include "node/server.h"
 
@@ -130,10 +129,10 @@ int serve(const ServeSettings& settings) {
   const std::string line = ready_line(*server);
   fmt::print("comex: {}\n", line);
   std::fflush(stdout);
-  sd_notifyf(0, "READY=1\nSTATUS=%s", line.c_str());
+  tell_service_manager("READY=1\nSTATUS=" + line);
 
   const int signal = signals.wait();
-  sd_notify(0, "STOPPING=1");
+  tell_service_manager("STOPPING=1");
   spdlog::info("stopping: {}", ::strsignal(signal));
   return 0;  // which ends the server
 }

@@ -96,10 +96,10 @@ int allocate_file(int fd, int mode, std::size_t bytes) {
   return result;
 }
 
-Expected<Fd> allocate_memfd(std::size_t bytes, bool huge, bool ahead) {
+Expected<Fd> allocate_memfd(std::size_t bytes, bool huge) {
   Fd fd(create_memfd(MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0U)));
   if (!fd) return system_error("cannot create a file in memory");
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 || (ahead && allocate_file(fd.get(), 0, bytes) != 0)) {
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 || allocate_file(fd.get(), 0, bytes) != 0) {
     if (errno == ENOMEM || errno == ENOSPC) return out_of_memory();
     return system_error("cannot allocate the memory to lend");
   }
@@ -140,12 +140,12 @@ Expected<std::unique_ptr<Arena>> Arena::create(const Config& config) {
 
   std::unique_ptr<Arena> arena(new Arena(order, config));
   if (auto reserved = arena->reserve(static_cast<std::uint32_t>(slabs)); !reserved) return std::move(reserved).error();
+  if (!config.ahead) {
+    if (auto placed = arena->place_nothing(0, arena->slabs()); !placed) return std::move(placed).error();
+    return arena;
+  }
   for (std::uint32_t index = 0; index < slabs; ++index) {
-    auto slab = arena->make_slab(kSpareHugeSlabs);
-    if (!slab) return std::move(slab).error();
-    if (auto placed = arena->place(index, *slab); !placed) return std::move(placed).error();
-    if (slab->huge) arena->huge_slabs_.fetch_add(1, std::memory_order_relaxed);
-    arena->slabs_[index] = *std::move(slab);
+    if (auto made = arena->make(index); !made) return std::move(made).error();
     if (config.progress) config.progress(slab_bytes);
   }
   return arena;
@@ -172,12 +172,21 @@ Expected<void> Arena::reserve(std::uint32_t slabs) {
   return {};
 }
 
+Expected<void> Arena::make(std::uint32_t index) {
+  auto slab = make_slab(kSpareHugeSlabs);
+  if (!slab) return std::move(slab).error();
+  if (auto placed = place(index, *slab); !placed) return placed;
+  if (slab->huge) huge_slabs_.fetch_add(1, std::memory_order_relaxed);
+  slabs_[index] = *std::move(slab);
+  return {};
+}
+
 Expected<Arena::Slab> Arena::make_slab(std::uint32_t spare_slabs) const {
   if (huge_pages_ && free_huge_pages() >= (spare_slabs + std::uint64_t{1}) * (slab_bytes() / kHugePage)) {
     // May still fail, if somebody else is faster; then normal pages will do.
-    if (auto memfd = allocate_memfd(slab_bytes(), true, true)) return Slab{*std::move(memfd), true, false};
+    if (auto memfd = allocate_memfd(slab_bytes(), true)) return Slab{*std::move(memfd), true, false};
   }
-  auto memfd = allocate_memfd(slab_bytes(), false, ahead_);
+  auto memfd = allocate_memfd(slab_bytes(), false);
   if (!memfd) return std::move(memfd).error();
   return Slab{*std::move(memfd), false, false};
 }
@@ -186,6 +195,7 @@ Expected<void> Arena::place(std::uint32_t index, const Slab& slab) {
   // MAP_LOCKED reports a limit reached before it touches what is mapped there, unlike an mlock afterwards. That it does
   // not report a failure to fill the page tables is no loss: the memory itself is there since fallocate.
   // Huge pages cannot be swapped, and are filled in the same way.
+  // What is made when it is handed out is for the client: here it may never be touched.
   const int now = ahead_ ? MAP_POPULATE : 0;
   const int keep = lock_ && !slab.huge ? MAP_LOCKED : now;
   std::byte* address = slab_address(index);
@@ -200,11 +210,24 @@ Expected<void> Arena::place(std::uint32_t index, const Slab& slab) {
   return {};
 }
 
-int Arena::slab_fd(std::uint32_t slab) {
-  // Should there be no memory now, whoever touches a page of it has to find some.
-  if (!ahead_ && !slabs_[slab].exported) (void)allocate_file(slabs_[slab].memfd.get(), 0, slab_bytes());
-  slabs_[slab].exported = true;
-  return slabs_[slab].memfd.get();
+Expected<void> Arena::place_nothing(std::uint32_t index, std::uint32_t count) {
+  std::byte* address = slab_address(index);
+  const std::size_t bytes = count * slab_bytes();
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (::mmap(address, bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0) == MAP_FAILED) {
+    return system_error("cannot map the memory to lend");
+  }
+  ::madvise(address, bytes, MADV_DONTDUMP);
+  return {};
+}
+
+Expected<int> Arena::slab_fd(std::uint32_t index) {
+  Slab& slab = slabs_[index];
+  if (!slab.memfd) {
+    if (auto made = make(index); !made) return std::move(made).error();
+  }
+  slab.exported = true;
+  return slab.memfd.get();
 }
 
 void Arena::zero(Extent extent) {
@@ -228,10 +251,10 @@ void Arena::zero(Extent extent) {
 Expected<void> Arena::renew(std::uint32_t index) {
   Slab& slab = slabs_[index];
   assert(slab.exported);
-  auto fresh = make_slab(0);
+  Expected<Slab> fresh = ahead_ ? make_slab(0) : Slab{};
   if (!fresh) return std::move(fresh).error();
   // All that can fail is done before the old memfd is touched.
-  if (auto placed = place(index, *fresh); !placed) {
+  if (auto placed = ahead_ ? place(index, *fresh) : place_nothing(index, 1); !placed) {
     // Kernels before 6.12 may have unmapped the old by the time they fail, and no other mapping must get in there.
     static_cast<void>(place(index, slab));
     return std::move(placed).error();

@@ -24,7 +24,8 @@
 // slabs may run at once; calls about one slab are ordered by the caller (the ledger).
 //
 // Invariants:
-//  1. Frame n is at base() + n * 4096, from creation to destruction, and always backed by some memfd.
+//  1. Frame n is at base() + n * 4096, from creation to destruction, and always backed by memory: a memfd's, or, of a
+//     slab that is made when it is first handed out (Config::ahead), plain memory that nobody else sees.
 //  2. A memfd whose descriptor has left this process never backs a slab again after the next successful renew of it.
 //  3. A fresh slab, new or renewed, is all zeros.
 #pragma once
@@ -54,7 +55,7 @@ class Arena {
   struct Config {
     std::uint64_t bytes = 0;  // rounded down to whole slabs
     bool lock = true;         // mlock: never swapped out
-    bool ahead = true;        // allocated now; else when a slab is handed to a client, or touched
+    bool ahead = true;        // allocated now; else each slab is made when it is handed to a client
     bool huge_pages = true;   // 2 MiB pages for as many slabs as the host has free ones for
     std::function<void(std::uint64_t bytes)> progress = nullptr;  // so many more are ready
   };
@@ -76,9 +77,10 @@ class Arena {
   [[nodiscard]] std::uint32_t huge_slabs() const { return huge_slabs_.load(std::memory_order_relaxed); }
 
   // The descriptor to send to a client; it stays the arena's, and is closed by the next renew of the slab. From here
-  // on the slab counts as exported.
-  // REQUIRES: nothing in the slab that this client may not see (it was zeroed, or is fresh).
-  int slab_fd(std::uint32_t slab);
+  // on the slab counts as exported. Fails only if the slab had to be made, and leaves it as it was then.
+  // REQUIRES: nothing in the slab that this client may not see (it was zeroed, or is fresh), and if it has to be made
+  // nothing at all.
+  Expected<int> slab_fd(std::uint32_t index);
   [[nodiscard]] bool exported(std::uint32_t slab) const { return slabs_[slab].exported; }
 
   // Scrubs the frames. Safe against whatever a client does to an exported slab meanwhile.
@@ -92,17 +94,20 @@ class Arena {
 
  private:
   struct Slab {
-    Fd memfd;
+    Fd memfd;  // none: not made yet
     bool huge = false;
     bool exported = false;
   };
 
   explicit Arena(unsigned slab_order, const Config& config);
   Expected<void> reserve(std::uint32_t slabs);
+  Expected<void> make(std::uint32_t index);
   // A new memfd, allocated and sealed; of huge pages if `spare_slabs` slabs' worth of them stay free besides.
   [[nodiscard]] Expected<Slab> make_slab(std::uint32_t spare_slabs) const;
   // Maps it, locked, in place of whatever is at that slab's addresses.
   Expected<void> place(std::uint32_t index, const Slab& slab);
+  // The same with plain, empty memory.
+  Expected<void> place_nothing(std::uint32_t index, std::uint32_t count);
   [[nodiscard]] std::size_t slab_bytes() const { return kPageSize << slab_order_; }
   [[nodiscard]] std::byte* slab_address(std::uint32_t slab) const { return base_ + slab * slab_bytes(); }
 

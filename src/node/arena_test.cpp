@@ -132,17 +132,33 @@ TEST(Arena, create_reports_progress) {
 TEST(Arena, create_allocates_the_memory_at_once) {
   const auto arena = make_arena(4 * kMiB);
   ASSERT_TRUE(arena);
-  EXPECT_EQ(ClientMapping(arena->slab_fd(1)).blocks(), static_cast<blkcnt_t>(kSlabBytes / 512));
+  EXPECT_EQ(ClientMapping(*arena->slab_fd(1)).blocks(), static_cast<blkcnt_t>(kSlabBytes / 512));
 }
 
 TEST(Arena, create_can_leave_the_memory_until_a_slab_is_handed_out) {
   const auto small = Arena::create({.bytes = 6 * kMiB, .lock = false, .ahead = false});
   ASSERT_TRUE(small);
-  EXPECT_EQ(ClientMapping((*small)->slab_fd(1)).blocks(), static_cast<blkcnt_t>(kSlabBytes / 512));
+  EXPECT_EQ(ClientMapping(*(*small)->slab_fd(1)).blocks(), static_cast<blkcnt_t>(kSlabBytes / 512));
   // More than there is.
   const auto large = Arena::create({.bytes = kTiB, .lock = false, .ahead = false});
   ASSERT_TRUE(large);
   *(*large)->frame_address(FrameNo{12'345}) = std::byte{1};
+}
+
+TEST(Arena, a_slab_made_when_handed_out_is_nothing_again_after_renew) {
+  const auto arena = Arena::create({.bytes = 6 * kMiB, .lock = false, .ahead = false});
+  ASSERT_TRUE(arena);
+  const FrameNo frame{kSlabBytes >> kPageShift};
+  {
+    const ClientMapping zombie(*(*arena)->slab_fd(1));
+    *(*arena)->frame_address(frame) = std::byte{1};
+    ASSERT_TRUE((*arena)->renew(1));
+    EXPECT_EQ(zombie.blocks(), 0);
+  }
+  EXPECT_FALSE((*arena)->exported(1));
+  EXPECT_EQ(*(*arena)->frame_address(frame), std::byte{0});
+  const ClientMapping heir(*(*arena)->slab_fd(1));
+  EXPECT_EQ(heir.blocks(), static_cast<blkcnt_t>(kSlabBytes / 512));
 }
 
 TEST(Arena, create_refuses_less_than_a_slab) {
@@ -201,7 +217,7 @@ TEST(Arena, create_locks_within_the_limit_and_keeps_room_to_renew) {
     const auto arena = Arena::create({.bytes = 6 * kMiB, .huge_pages = false});
     if (!arena) ::_exit(2);
     for (std::uint32_t slab = 0; slab < 3; ++slab) {
-      arena.value()->slab_fd(slab);
+      (void)arena.value()->slab_fd(slab);
       if (!arena.value()->renew(slab)) ::_exit(3);
     }
     ::_exit(0);
@@ -228,7 +244,7 @@ TEST(Arena, slab_fd_reaches_that_slab_and_marks_it) {
   const auto arena = make_arena(6 * kMiB);
   ASSERT_TRUE(arena);
   EXPECT_FALSE(arena->exported(1));
-  const ClientMapping client(arena->slab_fd(1));
+  const ClientMapping client(*arena->slab_fd(1));
   EXPECT_TRUE(arena->exported(1));
   EXPECT_FALSE(arena->exported(0));
   client.memory[5] = 'c';
@@ -240,7 +256,7 @@ TEST(Arena, slab_fd_reaches_that_slab_and_marks_it) {
 TEST(Arena, exported_descriptors_can_be_neither_resized_nor_sealed) {
   const auto arena = make_arena(4 * kMiB);
   ASSERT_TRUE(arena);
-  const int fd = arena->slab_fd(0);
+  const int fd = *arena->slab_fd(0);
   EXPECT_NE(::ftruncate(fd, 0), 0);
   EXPECT_NE(::ftruncate(fd, 4 * kMiB), 0);
   EXPECT_NE(::fallocate(fd, 0, 0, 4 * kMiB), 0);
@@ -254,7 +270,7 @@ TEST(Arena, zero_scrubs_exactly_the_extent) {
   const auto arena = make_arena(4 * kMiB);
   ASSERT_TRUE(arena);
   char* memory = slab_memory(*arena, 0);
-  arena->slab_fd(1);  // slab 0 is scrubbed one way, the exported one another
+  (void)arena->slab_fd(1);  // slab 0 is scrubbed one way, the exported one another
   std::memset(memory, 'x', 2 * kSlabBytes);
   for (const std::uint32_t first : {3u, kSlabFrames + 3}) {
     arena->zero(Extent{FrameNo{first}, 5});
@@ -268,7 +284,7 @@ TEST(Arena, zero_scrubs_exactly_the_extent) {
 TEST(Arena, a_client_that_punches_holes_hurts_only_itself) {
   const auto arena = make_arena(4 * kMiB);
   ASSERT_TRUE(arena);
-  const ClientMapping client(arena->slab_fd(0));
+  const ClientMapping client(*arena->slab_fd(0));
   std::memset(slab_memory(*arena, 0), 'x', 2 * kSlabBytes);
   ASSERT_EQ(::fallocate(client.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kSlabBytes), 0);
   EXPECT_TRUE(all(slab_memory(*arena, 0), kSlabBytes, 0));
@@ -280,7 +296,7 @@ TEST(Arena, renew_gives_a_zeroed_slab_that_is_no_longer_exported) {
   const auto arena = make_arena(6 * kMiB);
   ASSERT_TRUE(arena);
   std::memset(slab_memory(*arena, 0), 'x', 3 * kSlabBytes);
-  arena->slab_fd(1);
+  (void)arena->slab_fd(1);
   ASSERT_TRUE(arena->renew(1));
   EXPECT_FALSE(arena->exported(1));
   EXPECT_TRUE(all(slab_memory(*arena, 1), kSlabBytes, 0));
@@ -291,7 +307,7 @@ TEST(Arena, renew_gives_a_zeroed_slab_that_is_no_longer_exported) {
 TEST(Arena, renew_parts_the_slab_from_a_zombie) {
   const auto arena = make_arena(4 * kMiB);
   ASSERT_TRUE(arena);
-  const ClientMapping zombie(arena->slab_fd(0));
+  const ClientMapping zombie(*arena->slab_fd(0));
   std::memset(zombie.memory, 'z', kSlabBytes);
   ASSERT_TRUE(arena->renew(0));
   EXPECT_TRUE(all(slab_memory(*arena, 0), kSlabBytes, 0));
@@ -300,14 +316,14 @@ TEST(Arena, renew_parts_the_slab_from_a_zombie) {
   std::memset(zombie.memory, 'z', kSlabBytes);
   EXPECT_TRUE(all(slab_memory(*arena, 0), kSlabBytes, 'n'));
   // And the next client gets the fresh one.
-  const ClientMapping heir(arena->slab_fd(0));
+  const ClientMapping heir(*arena->slab_fd(0));
   EXPECT_TRUE(all(heir.memory, kSlabBytes, 'n'));
 }
 
 TEST(Arena, renew_gives_the_memory_back_while_a_zombie_maps_it) {
   const auto arena = make_arena(4 * kMiB);
   ASSERT_TRUE(arena);
-  const ClientMapping zombie(arena->slab_fd(0));
+  const ClientMapping zombie(*arena->slab_fd(0));
   std::memset(zombie.memory, 'z', kSlabBytes);
   EXPECT_GT(zombie.blocks(), 0);
   ASSERT_TRUE(arena->renew(0));
@@ -317,7 +333,7 @@ TEST(Arena, renew_gives_the_memory_back_while_a_zombie_maps_it) {
 TEST(Arena, renew_that_fails_leaves_the_slab_as_it_was) {
   const auto arena = make_arena(4 * kMiB);
   ASSERT_TRUE(arena);
-  const ClientMapping client(arena->slab_fd(0));
+  const ClientMapping client(*arena->slab_fd(0));
   std::memset(client.memory, 'c', kSlabBytes);
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
@@ -348,7 +364,7 @@ TEST(Arena, renew_does_not_disturb_threads_at_work_in_other_slabs) {
   });
   for (int i = 0; i < 50 || rounds < 3; ++i) {
     const std::uint32_t slab = 1 + i % 2;
-    arena->slab_fd(slab);
+    (void)arena->slab_fd(slab);
     ASSERT_TRUE(arena->renew(slab));
     std::memset(slab_memory(*arena, slab), 'x', kSlabBytes);
   }
@@ -365,12 +381,12 @@ TEST(Arena, uses_huge_pages_where_there_are_some) {
   if (arena->huge_slabs() == 0) GTEST_SKIP() << "this host has no free huge pages; ran on normal ones";
   // They come first, so slab 0 is one of them.
   const std::uint32_t before = arena->huge_slabs();
-  const ClientMapping zombie(arena->slab_fd(0));
+  const ClientMapping zombie(*arena->slab_fd(0));
   ASSERT_TRUE(arena->renew(0));
   EXPECT_EQ(arena->huge_slabs(), before) << "the spare pages keep a renewed slab huge";
   EXPECT_EQ(zombie.blocks(), 0);
   EXPECT_TRUE(all(slab_memory(*arena, 0), kSlabBytes, 0));
-  EXPECT_NE(::ftruncate(arena->slab_fd(0), 0), 0);
+  EXPECT_NE(::ftruncate(*arena->slab_fd(0), 0), 0);
 }
 
 }  // namespace

@@ -271,7 +271,9 @@ Expected<std::vector<Fd>> Ledger::slab_descriptors(Client& client, const std::ve
   if (!all_held) return Error{Errc::denied, "this client holds no frame of that slab"};
   std::vector<Fd> descriptors;
   for (const auto slab : slabs) {
-    descriptors.emplace_back(fcntl(arena_.slab_fd(slab), F_DUPFD_CLOEXEC, 0));
+    const auto descriptor = arena_.slab_fd(slab);
+    if (!descriptor) return Error{Errc::busy, descriptor.error().message};
+    descriptors.emplace_back(fcntl(*descriptor, F_DUPFD_CLOEXEC, 0));
     if (!descriptors.back()) return Error{Errc::busy, "the node has too many open files; raise its LimitNOFILE"};
   }
   return descriptors;

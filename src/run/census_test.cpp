@@ -99,5 +99,11 @@ TEST_F(CensusTest, with_moreNodesThanThereIsRoomForShareTheLast) {
   EXPECT_EQ(&record->with(NodeId{3}), &record->traffic[3]);
 }
 
+TEST(Room, a_free_account_is_all_zeros) {
+  alignas(Room::Owned) std::array<std::byte, sizeof(Room::Owned)> memory{};
+  new (memory.data()) Room::Owned;
+  EXPECT_EQ(memory, (std::array<std::byte, sizeof(Room::Owned)>{}));
+}
+
 }  // namespace
 }  // namespace comex

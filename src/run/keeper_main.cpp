@@ -43,7 +43,7 @@ Expected<Room*> make_room(const KeeperOptions& options, Fd* file) {
   if (!fd || ftruncate(fd.get(), sizeof(Room)) != 0) return system_error("cannot make memory to share");
   void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return system_error("cannot map memory to share");
-  auto* const room = new (memory) Room;
+  auto* const room = new (memory) Room(Room::InZeros{});
   room->delivery = options.delivery;
   Waker::set_budget(room->budget, options.local >> kPageShift, 0);
   room->budget.hard.store(options.hard >> kPageShift, std::memory_order_relaxed);
@@ -77,30 +77,21 @@ class Keeping {
  public:
   Keeping(const KeeperOptions& options, pid_t program) : options_(options), program_(program) {}
 
+  // Where the program's processes find this. Whether the pool is there and has memory is known by then, unless it is
+  // a node of our own, of which there is no doubt: connect() does the rest while the program starts.
   Expected<std::string> begin() {
-    PoolConfig config = options_.pool;
-    if (config.nodes.empty()) {
+    if (options_.pool.nodes.empty()) {
       auto node = start_own_node(options_.own_memory);
       if (!node) return std::move(node).error();
       node_ = *std::move(node);
-      config.nodes = {*node_->unix_url()};
-      config.link.secret.clear();
+    } else if (auto connected = connect(); !connected) {
+      return std::move(connected).error();
     }
-    config.link.exportable = true;
-    config.on_loss = &Notices::lost;
-    if (auto usable = KeeperServer::check(config); !usable) return std::move(usable).error();
-    auto pool = Pool::open(std::move(config));
-    if (!pool) return std::move(pool).error();
-    pool_ = *std::move(pool);
-    if (refuses()) return full();
-    auto keeper = KeeperServer::start(*pool_);
-    if (!keeper) return std::move(keeper).error();
-    keeper_ = *std::move(keeper);
     const auto name = abstract_name("run");
     if (!name) return name.error();
     auto listener = listen_keeper(*name);
     if (!listener) return std::move(listener).error();
-    keeper_->listen(*std::move(listener));
+    listener_ = *std::move(listener);
     auto room = make_room(options_, &file_);
     if (!room) return std::move(room).error();
     room_ = *room;
@@ -108,6 +99,15 @@ class Keeping {
     waker_.emplace(*room_, options_.local >> kPageShift);
     census_.emplace(*room_);
     return fmt::format("{}{} /proc/{}/fd/{}", Room::kPrefix, *name, getpid(), file_.get());
+  }
+
+  // Serves the processes, who may be waiting already.
+  Expected<void> serve() {
+    if (!keeper_) {
+      if (auto connected = connect(); !connected) return connected;
+    }
+    keeper_->listen(std::move(listener_));
+    return {};
   }
 
   // Until the program, and all that came from it, is over.
@@ -142,6 +142,24 @@ class Keeping {
   }
 
  private:
+  Expected<void> connect() {
+    PoolConfig config = options_.pool;
+    if (node_) {
+      config.nodes = {*node_->unix_url()};
+      config.link.secret.clear();
+    }
+    config.link.exportable = true;
+    config.on_loss = &Notices::lost;
+    if (auto usable = KeeperServer::check(config); !usable) return usable;
+    auto pool = Pool::open(std::move(config));
+    if (!pool) return std::move(pool).error();
+    pool_ = *std::move(pool);
+    if (refuses()) return full();
+    auto keeper = KeeperServer::start(*pool_);
+    if (!keeper) return std::move(keeper).error();
+    keeper_ = *std::move(keeper);
+    return {};
+  }
   // Whether every node has said that it has nothing. One that says nothing for a while may do better later.
   [[nodiscard]] bool refuses() {
     Deadline deadline(kFirstFrame);
@@ -162,6 +180,7 @@ class Keeping {
   std::unique_ptr<Server> node_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<KeeperServer> keeper_;
+  Fd listener_;
   Fd file_;
   Room* room_ = nullptr;
   std::optional<Waker> waker_;
@@ -193,6 +212,10 @@ void report(const Fd& to, Errc code, const std::string& text) {
     // The program's input and output are not ours to hold open.
     const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     for (int fd : {0, 1}) dup2(null.get(), fd);
+    if (auto serves = keeping.serve(); !serves) {
+      fmt::print(stderr, "comex: the program cannot have more memory than is here: {}\n", serves.error().message);
+      _exit(1);
+    }
     keeping.keep(program);
     keeping.tell();
   }

@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <new>
 
 #include "pager/budget.h"
 #include "run/delivery.h"
@@ -44,7 +45,14 @@ struct Room {
   std::atomic<std::uint32_t> request{0};  // counts what processes ask of the keeper; it sleeps on this word
   std::atomic<std::uint32_t> used{0};     // no account beyond this index was ever opened
   std::atomic<bool> told{false};          // a process has said that the keeper is gone: one is enough
-  std::array<Owned, kAccounts> accounts;
+  union {
+    std::array<Owned, kAccounts> accounts;
+  };
+
+  Room() { new (&accounts) std::array<Owned, kAccounts>; }
+  // In memory that is all zeros: so is a free account, and megabytes of them need not be touched.
+  struct InZeros {};
+  explicit Room(InZeros) {}
 
   // For a process that begins: after exec it is a new program with the account of the old one. nullptr if there is
   // none.

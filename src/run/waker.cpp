@@ -1,6 +1,8 @@
 #include "run/waker.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -62,8 +64,11 @@ Waker::~Waker() {
 
 void Waker::run() {
   prctl(PR_SET_NAME, "comex-waker");
-  // Where that is allowed: who watches must not come too late because the machine is busy.
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kEager);
+  // Where that is allowed: who watches must not come too late because the machine is busy. It takes little.
+  const sched_param first{.sched_priority = 1};
+  if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first) != 0) {
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kEager);
+  }
   while (!closing_.load(std::memory_order_acquire)) {
     const std::uint32_t seen = room_.request.load(std::memory_order_acquire);
     const Use use = look();
@@ -99,8 +104,10 @@ void Waker::wake(Room::Owned& owned) {
   const auto pid = static_cast<pid_t>(owned.pid.load(std::memory_order_acquire));
   auto sleeping = Room::Life::dormant;
   if (!owned.life.compare_exchange_strong(sleeping, Room::Life::waking, std::memory_order_acq_rel)) return;
-  if (poke(pid, 0, Deadline(kStopPatience))) return;
+  const auto poked = poke(pid, 0, Deadline(kStopPatience));
+  if (poked) return;
   // Another time: it is ending, or does something that cannot be stopped now.
+  spdlog::debug("process {} cannot be woken now: {}", pid, poked.error().message);
   auto waking = Room::Life::waking;
   owned.life.compare_exchange_strong(waking, Room::Life::dormant, std::memory_order_acq_rel);
   not_before_ = Clock::now() + kAgain;

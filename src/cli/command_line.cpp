@@ -1,0 +1,100 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <optional>
+
+#include "base/log.h"
+#include "cli/report.h"
+
+namespace comex {
+namespace {
+
+// "comex serve", for pointing at the right help.
+std::string command_line_name(const CLI::App& app) {
+  std::string name = "comex";
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  return name;
+}
+
+int explain(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);  // --help, --version
+  return fail(fmt::format("{}; see `{} --help`", error.what(), command_line_name(app)), kExitBadUsage);
+}
+
+// The first word that should be a command and is none: CLI11 would call it an argument that was not expected.
+std::optional<std::string> unknown_command(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const auto commands = at->get_subcommands([](const CLI::App*) { return true; });
+    if (commands.empty()) break;  // a command that takes words of its own
+    const auto found = std::find_if(commands.begin(), commands.end(),
+                                    [&](const CLI::App* command) { return command->get_name() == argv[i]; });
+    if (found == commands.end()) {
+      return fmt::format("unknown command '{}'; `{} --help` lists them", argv[i],
+                         at == &app ? "comex" : "comex " + at->get_name());
+    }
+    at = *found;
+  }
+  return std::nullopt;
+}
+
+int run(int argc, char** argv, const char* welcome, const std::function<void(CLI::App&, int&)>& add) {
+  int exit_code = 0;
+  CLI::App app("Use the idle memory of your other machines from any Linux program.", "comex");
+  app.set_version_flag("--version", "comex " COMEX_VERSION);
+  app.require_subcommand(0, 1);
+  std::string log_level;
+  app.add_option("--log", log_level, "What to log on stderr: trace, debug, info, warning, error, off (or COMEX_LOG)")
+      ->type_name("LEVEL");
+  add(app, exit_code);
+  // Before the command's own callback runs.
+  app.parse_complete_callback([&] {
+    // A node that runs for months has a story to tell; a command that prints an answer has not.
+    const auto commands = app.get_subcommands();
+    const bool serves = !commands.empty() && commands.front()->get_name() == "serve";
+    const auto started = start_logging(log_level, serves ? "info" : "warning");
+    if (!started) throw CLI::ValidationError(started.error().message);
+  });
+
+  if (argc <= 1) {
+    fmt::print("{}", welcome);
+    return 0;
+  }
+  if (const auto unknown = unknown_command(app, argc, argv)) return fail(*unknown, kExitBadUsage);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return explain(app, error);
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv, const char* welcome,
+                     const std::function<void(CLI::App& app, int& exit_code)>& add) {
+  try {
+    return run(argc, argv, welcome, add);
+  } catch (const std::exception& error) {
+    return fail(error.what(), kExitFailed);
+  } catch (...) {
+    return fail("an unknown error ended the command", kExitFailed);
+  }
+}
+
+std::string beside_this_program(const char* name) {
+  std::array<char, 4096> self{};
+  const ssize_t length = readlink("/proc/self/exe", self.data(), self.size() - 1);
+  const std::string path(self.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  return path.substr(0, path.rfind('/') + 1) + name;
+}
+
+}  // namespace comex
