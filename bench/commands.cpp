@@ -12,6 +12,8 @@
 #include "bench/paging/paging_report.h"
 #include "bench/pool_bench.h"
 #include "bench/report.h"
+#include "bench/running/running_bench.h"
+#include "bench/running/running_report.h"
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/report.h"
@@ -88,7 +90,7 @@ struct PoolCommand {
 };
 
 struct PagingCommand {
-  explicit PagingCommand(CLI::App& command) : app(command) {
+  explicit PagingCommand(CLI::App& command) {
     command.add_option("--set", set, "How much memory the program touches (1G; with --quick 256M)")->type_name("SIZE");
     command.add_option("--local", local, "How much of it may be local (half of it)")->type_name("SIZE");
     command.add_option("--folder", folder, "Where the swap file is made (/var/tmp)")
@@ -102,7 +104,6 @@ struct PagingCommand {
     PagingOptions options;
     if (quick) options.make_quick();
     if (Expected<void> sized = read_sizes(options); !sized) return fail(sized.error().message, kExitBadUsage);
-    options.have_run = have_run();
     if (!folder.empty()) options.swap_folder = folder;
     const InterruptGuard guard;
     Steps steps;
@@ -135,18 +136,35 @@ struct PagingCommand {
     return {};
   }
 
-  // The command this is a part of: comex, bench, paging.
-  [[nodiscard]] bool have_run() const {
-    const CLI::App* const comex = app.get_parent()->get_parent();
-    return comex != nullptr &&
-           !comex->get_subcommands([](const CLI::App* command) { return command->get_name() == "run"; }).empty();
-  }
-
-  CLI::App& app;
   std::string set;
   std::string local;
   std::string folder;
   bool quick = false;
+  bool json = false;
+};
+
+struct RunningCommand {
+  explicit RunningCommand(CLI::App& command) {
+    command.add_option("--rounds", options.rounds, "How often everything is measured (5)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000));
+    command.add_flag("--json", json, "Print JSON instead of a table");
+  }
+
+  int run() const {
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<RunningFigures> figures = bench_running(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    const std::vector<Goal> goals = judge(*figures);
+    const std::string text =
+        json ? to_json(*figures, goals).dump(2) + "\n" : to_text(*figures, goals, ::isatty(STDOUT_FILENO) == 1);
+    fmt::print("{}", text);
+    return figures->failed.empty() ? 0 : kExitFailed;
+  }
+
+  RunningOptions options;
   bool json = false;
 };
 
@@ -191,6 +209,7 @@ void add(CLI::App& bench, int& exit_code, const char* name, const char* help) {
 void add_commands(CLI::App& bench, int& exit_code) {
   add<PoolCommand>(bench, exit_code, "pool", "Latency and throughput beside memcpy, bare TCP, redis and nbdkit");
   add<PagingCommand>(bench, exit_code, "paging", "A program larger than its memory, on comex and on the kernel's swap");
+  add<RunningCommand>(bench, exit_code, "run", "Programs that fit into their memory, with and without comex run");
   add<MoveCommand>(bench, exit_code, "move", "Move data through the pool and check every byte");
 }
 

@@ -47,7 +47,7 @@ class PagingField {
   void open(const PagingOptions& options, const std::string& folder, PagingFigures& figures, Steps& steps) {
     const std::uint64_t room = room_for(options.set_bytes);
     const std::uint64_t local = options.local_bytes;
-    Expected<void> nodes = start_nodes(options, folder, room, steps);
+    Expected<void> nodes = start_nodes(folder, room, steps);
     steps.stage("setting up the kernel's swap");
     host_ = SwapHost::prepare(options.swap_folder);
 
@@ -69,9 +69,7 @@ class PagingField {
   using Made = Expected<std::unique_ptr<PagingSystem>>;
 
   // One node for each medium: neither competes for the other's frames.
-  Expected<void> start_nodes(const PagingOptions& options, const std::string& folder, std::uint64_t memory,
-                             Steps& steps) {
-    if (!options.have_run) return Error{Errc::unsupported, "this comex has no command `run`"};
+  Expected<void> start_nodes(const std::string& folder, std::uint64_t memory, Steps& steps) {
     steps.stage("starting two memory nodes");
     Expected<OwnNodes> started = OwnNodes::start(folder, 2, memory);
     if (!started) return started.error();

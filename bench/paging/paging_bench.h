@@ -17,7 +17,6 @@ struct PagingOptions {
   std::uint64_t local_bytes = std::uint64_t{512} << 20;
   unsigned rounds = 3;
   double seconds = 330;  // no system begins a further round that would not fit; the first is always whole
-  bool have_run = true;  // this comex has the command `run`
   std::string swap_folder = "/var/tmp";  // unlike /tmp on a disk, on most machines
 
   void make_quick() {

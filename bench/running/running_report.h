@@ -1,0 +1,20 @@
+// The figures of `comex bench run`, for people (a table) and for programs (JSON), and whether they keep what
+// docs/benchmarks.md promises. Thread-safe: functions without state.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/goals.h"
+#include "bench/running/running_figures.h"
+
+namespace comex::bench {
+
+std::vector<Goal> judge(const RunningFigures& figures);
+// With `colour`, "met" and "missed" stand out on a terminal.
+std::string to_text(const RunningFigures& figures, const std::vector<Goal>& goals, bool colour);
+nlohmann::ordered_json to_json(const RunningFigures& figures, const std::vector<Goal>& goals);
+
+}  // namespace comex::bench
