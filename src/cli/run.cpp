@@ -111,7 +111,7 @@ int run(const RunFlags& flags, const Config& config) {
 }  // namespace
 
 void add_run(CLI::App& app, int& exit_code) {
-  CLI::App& command = *app.add_subcommand("run", "Run a program with more memory than it may keep here (experimental)");
+  CLI::App& command = *app.add_subcommand("run", "Run a program with more memory than it may keep here");
   auto flags = std::make_shared<RunFlags>();
   flags->config.add(command, "--local", "run.local", "SIZE|auto",
                     "How much of its memory the program may keep on this machine (512M)");
