@@ -68,6 +68,7 @@ class FakeMemory final : public Memory {
   std::function<void()> while_guarded;
   bool refuse_to_place = false;
   PageNo refuse{};  // this one is not placed
+  PageNo border{};  // another mapping begins here: what is placed on both sides at once is refused
 
   Errc place(PageRun pages, const std::byte* from, bool guarded) noexcept override { return put(pages, from, guarded); }
   Errc place_zeros(PageRun pages) noexcept override { return put(pages, nullptr, false); }
@@ -124,6 +125,7 @@ class FakeMemory final : public Memory {
   }
   Errc put(PageRun pages, const std::byte* from, bool guarded) {
     if (refuse_to_place || (pages.first <= refuse && refuse < pages.end())) return Errc::invalid;
+    if (pages.first < border && border < pages.end()) return Errc::invalid;
     for (PageNo page = pages.first; page < pages.end(); page = page + 1) {
       Page& at = page_of(page);
       const std::unique_lock lock(at.mutex);

@@ -157,9 +157,10 @@ class Pager {
   void gather(Group& group, Entry entry, Faulter& faulter) noexcept;
   void lock_others(Group& group, Entry entry) noexcept;
   void unlock_others(Group& group) noexcept;
-  // Says to the prefetcher what came of its plan. REQUIRES: nothing of the group is unlocked yet.
-  void tell(const Group& group, std::uint32_t from_buffer, Faulter& faulter) noexcept;
-  [[nodiscard]] std::uint32_t covered(const Group& group) const noexcept;
+  // Says to the prefetcher what came of its plan. `there`: of the group, what is in the program's memory. REQUIRES:
+  // nothing of the group is unlocked yet.
+  void tell(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept;
+  [[nodiscard]] std::uint32_t covered(const Group& group, Slots there) const noexcept;
   struct Wanted;
   Errc read(NodeId node, const Wanted& wanted) noexcept;
 

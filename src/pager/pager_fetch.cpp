@@ -29,22 +29,27 @@ struct Pager::Group {
   // How many are to be in the program's memory; the rest go to the read buffer.
   [[nodiscard]] std::uint32_t to_map() const noexcept { return plan.mapped ? count : 1; }
 
-  // Calls put(PageRun, std::uint32_t first) for each run of neighbours from the first-th page on, all or nothing, and
-  // if that is refused with the first of them alone: the others may be in another mapping, or just be changing hands.
-  // Returns which pages are there. If the page itself is refused, so are all.
+  // Calls put(PageRun, std::uint32_t first) for each run of neighbours from the first-th page on, all or nothing.
+  // Returns which pages are there: none if the page itself is refused.
   template <typename Put>
   [[nodiscard]] Slots place(std::uint32_t first, Put&& put) const noexcept {
     Slots there = 0;
     while (first < to_map()) {
       std::uint32_t run = 1;
       while (first + run < to_map() && pages[first + run] == pages[first] + run) ++run;
-      const auto attempt = [&](std::uint32_t size) {
-        if (put(PageRun{pages[first], size}, first) != Errc::ok) return false;
-        there |= slots_below(size) << first;
-        return true;
-      };
-      if (!attempt(run) && (run == 1 || !attempt(1)) && first == 0) return 0;
-      first += run;
+      const std::uint32_t end = first + run;
+      // A run that lies in several mappings is refused, though its parts may not be.
+      while (run > 0) {
+        if (put(PageRun{pages[first], run}, first) != Errc::ok) {
+          run /= 2;
+          continue;
+        }
+        there |= slots_below(run) << first;
+        first += run;
+        run = end - first;
+      }
+      if (there == 0 && first == 0) return 0;
+      first = end;
     }
     return there;
   }
@@ -75,8 +80,8 @@ struct Pager::Wanted {
 Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
   Group group(Miss{page, Miss::From::zeros}, word);
   gather(group, Entry(PageState::untouched), faulter);
-  if (group.count > 1) tell(group, 0, faulter);
   const Slots there = group.place(0, [&](PageRun run, std::uint32_t) { return memory_.place_zeros(run); });
+  if (group.count > 1) tell(group, there, 0, faulter);
   budget_.release(group.count - static_cast<std::uint32_t>(std::popcount(there)));
   for (std::uint32_t i = 0; i < group.count; ++i) {
     const bool here = (there >> i & 1) != 0;
@@ -102,7 +107,6 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
       wanted.add(group.where(i).frame, bounce(i));
     }
   }
-  if (group.count > 1) tell(group, from_buffer, faulter);
   const Errc result = wanted.count > 0 ? read(node, wanted) : Errc::ok;
   // The page itself is dirty at once if it is written to; those that come along are clean in any case.
   Slots there = 0;
@@ -111,6 +115,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   if (result == Errc::ok && write && memory_.place(PageRun{page, 1}, bounce(0), false) == Errc::ok) {
     there = 1 | group.place(1, place);
   }
+  if (group.count > 1) tell(group, there, from_buffer, faulter);
   const auto placed = static_cast<std::uint32_t>(std::popcount(there));
   budget_.release(group.to_map() - placed);
   for (std::uint32_t i = 0; i < group.count; ++i) {
@@ -187,10 +192,11 @@ void Pager::unlock_others(Group& group) noexcept {
   for (; group.count > 1; --group.count) table_->unlock(group.pages[group.count - 1], *group.words[group.count - 1]);
 }
 
-void Pager::tell(const Group& group, std::uint32_t from_buffer, Faulter& faulter) noexcept {
-  const Brought brought{.pages = group.count - 1,
+void Pager::tell(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept {
+  const auto placed = static_cast<std::uint32_t>(std::popcount(there & ~Slots{1}));
+  const Brought brought{.pages = group.plan.mapped ? placed : group.count - 1,
                         .from_buffer = from_buffer,
-                        .covered = group.plan.mapped ? covered(group) : 0,
+                        .covered = group.plan.mapped ? covered(group, there) : 0,
                         .mapped = group.plan.mapped};
   const auto say = [&](History& history) { prefetcher_.brought(history, group.miss, group.plan, brought); };
   if (faulter.shared == nullptr) {
@@ -200,13 +206,22 @@ void Pager::tell(const Group& group, std::uint32_t from_buffer, Faulter& faulter
   }
 }
 
-// Up to the first page that the program will fault on if it goes on along the plan. What is busy is here soon.
-std::uint32_t Pager::covered(const Group& group) const noexcept {
+// Up to the first page that the program will fault on if it goes on along the plan. What others have locked is taken
+// to be here soon.
+std::uint32_t Pager::covered(const Group& group, Slots there) const noexcept {
+  const auto refused = [&](PageNo page) {
+    for (std::uint32_t i = 1; i < group.count; ++i) {
+      if (group.pages[i] == page) return (there >> i & 1) == 0;
+    }
+    return false;
+  };
+  const bool all = there == slots_below(group.count);
   std::uint32_t steps = 0;
   for (PageNo page = group.miss.page; steps < 2 * Plan::kMost; ++steps) {
     page = page + static_cast<std::uint64_t>(group.plan.step);
     const Entry entry = table_->load(page);
     if (!entry.busy() && !entry.is(PageState::resident)) break;
+    if (!all && refused(page)) break;
   }
   return steps;
 }

@@ -154,11 +154,23 @@ TEST_F(PlannedTest, fault_withoutRoomNothingIsMappedAhead) {
   }
 }
 
+TEST_F(PlannedTest, fault_runsThatLieInSeveralMappings) {
+  begin_remote(100, {.after = 31});
+  memory_->border = kFirst + 117;
+  EXPECT_EQ(load(100), 1100U);
+  EXPECT_EQ(resident().size(), 32U);
+  EXPECT_EQ(planned_.result.covered, 31U);
+  EXPECT_EQ(budget_.local(), 32U);
+  expect_all_as_written();
+}
+
 TEST_F(PlannedTest, fault_placesThatAreRefusedStayRemote) {
   begin_remote(100, {.step = 10, .after = 3});
   memory_->refuse = kFirst + 120;
   EXPECT_EQ(load(100), 1100U);
   EXPECT_EQ(resident(), (Pages{100, 110, 130}));
+  EXPECT_EQ(planned_.result.pages, 2U);
+  EXPECT_EQ(planned_.result.covered, 1U);
   EXPECT_EQ(budget_.local(), 3U);
   memory_->refuse = PageNo{};
   expect_all_as_written();
