@@ -89,6 +89,13 @@ Expected<void> read_delivery(Delivery& into, std::string_view text) {
   return {};
 }
 
+Expected<void> read_prefetch(Prefetch& into, std::string_view text) {
+  const auto choice = parse_prefetch(text);
+  if (!choice) return invalid(fmt::format("'{}' is no prefetcher; use {}", text, fmt::join(kPrefetchNames, ", ")));
+  into = *choice;
+  return {};
+}
+
 Expected<void> read_lease(Millis& into, std::string_view text) {
   auto lease = parse_duration(text);
   if (!lease) return std::move(lease).error();
@@ -167,6 +174,8 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_text(c.run.stats, t); }},
     Setting{"run.faults", "COMEX_FAULTS", Kind::text, R"("message")",
             [](Config& c, Text t) { return read_delivery(c.run.faults, t); }},
+    Setting{"run.prefetch", "COMEX_PREFETCH", Kind::text, R"("leap")",
+            [](Config& c, Text t) { return read_prefetch(c.run.prefetch, t); }},
     Setting{"run.summary", "COMEX_SUMMARY", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.summary, t); }},
 };

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/expected.h"
 #include "fabric/url.h"
+#include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 
 namespace comex {
@@ -52,6 +53,7 @@ struct RunSettings {
   std::string stats;                                              // a file; empty: none
   bool summary = false;
   Delivery faults = Delivery::inline_signal;
+  Prefetch prefetch = Prefetch::next;
 };
 
 struct Config {

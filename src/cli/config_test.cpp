@@ -78,6 +78,7 @@ hard = "auto"
 stats = "/stats.json"
 summary = true
 faults = "message"
+prefetch = "leap"
 )")};
   const auto config = load();
   ASSERT_TRUE(config) << config.error().message;
@@ -106,6 +107,7 @@ faults = "message"
   EXPECT_EQ(config->run.stats, "/stats.json");
   EXPECT_TRUE(config->run.summary);
   EXPECT_EQ(config->run.faults, Delivery::message);
+  EXPECT_EQ(config->run.prefetch, Prefetch::leap);
 }
 
 TEST_F(ConfigTest, laterWins_fileThenFileThenVariableThenFlag) {

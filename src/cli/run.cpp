@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -48,6 +49,7 @@ Expected<KeeperOptions> plan(const Config& config, const std::string& program) {
   options.hard = sums->hard;
   options.own_memory = sums->own_memory;
   options.delivery = config.run.faults;
+  options.prefetch = config.run.prefetch;
   options.program = program;
   options.summary = config.run.summary;
   if (config.run.stats.empty()) return options;
@@ -119,6 +121,9 @@ void add_run(CLI::App& app, int& exit_code) {
                     "... and how much if the pool is full; then it is stopped (half way to all there is)");
   flags->config.add(command, "--faults", "run.faults", "inline|message",
                     "Who brings pages back: the thread that touched (inline), or threads beside it");
+  flags->config.add(
+      command, "--prefetch", "run.prefetch", "NAME",
+      fmt::format("Which pages come along with one that is brought back: {} (next)", fmt::join(kPrefetchNames, ", ")));
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   flags->config.add(command, "--stats", "run.stats", "FILE", "When it has ended, write what happened, as JSON");

@@ -67,6 +67,8 @@ class FakeMemory final : public Memory {
   // Called inside the operations, at the worst moments.
   std::function<void()> while_guarded;
   bool refuse_to_place = false;
+  PageNo refuse{};  // this one is not placed
+  PageNo border{};  // another mapping begins here: what is placed on both sides at once is refused
 
   Errc place(PageRun pages, const std::byte* from, bool guarded) noexcept override { return put(pages, from, guarded); }
   Errc place_zeros(PageRun pages) noexcept override { return put(pages, nullptr, false); }
@@ -122,7 +124,8 @@ class FakeMemory final : public Memory {
     }
   }
   Errc put(PageRun pages, const std::byte* from, bool guarded) {
-    if (refuse_to_place) return Errc::invalid;
+    if (refuse_to_place || (pages.first <= refuse && refuse < pages.end())) return Errc::invalid;
+    if (pages.first < border && border < pages.end()) return Errc::invalid;
     for (PageNo page = pages.first; page < pages.end(); page = page + 1) {
       Page& at = page_of(page);
       const std::unique_lock lock(at.mutex);
@@ -200,6 +203,7 @@ class FakeFrames final : public Frames {
     transfer.finish(transfer.direction == Direction::read ? result_.load() : Errc::ok);
   }
   void poll(NodeId) noexcept override {}
+  [[nodiscard]] bool is_near(NodeId) const noexcept override { return near; }
   Errc wait(NodeId, Transfer& transfer) noexcept override {
     hold_writes(false);
     return transfer.result();
@@ -220,6 +224,7 @@ class FakeFrames final : public Frames {
     for (Transfer* transfer : done) transfer->finish(Errc::ok);
   }
   void fail_reads(Errc with) { result_ = with; }
+  std::atomic<bool> near = false;
   [[nodiscard]] std::uint64_t used() const {
     const std::lock_guard lock(mutex_);
     std::uint64_t count = 0;

@@ -8,16 +8,6 @@
 namespace comex {
 namespace {
 
-// A node that is away comes back or is given up by its keeper long before: see Frames::wait_until_decided.
-constexpr std::chrono::minutes kMostPatience{5};
-
-// Tries all pages at once, and then the first alone: the others may be in another mapping, or just be changing hands.
-template <typename Place>
-std::uint32_t all_or_one(PageRun pages, Place&& place) noexcept {
-  if (place(pages) == Errc::ok) return static_cast<std::uint32_t>(pages.count);
-  return pages.count > 1 && place(PageRun{pages.first, 1}) == Errc::ok ? 1 : 0;
-}
-
 // A small budget is not for copies of what nobody may need.
 std::uint32_t buffer_pages(const Share& budget) {
   constexpr std::uint64_t kShare = 32;
@@ -57,7 +47,7 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
   const Entry entry = table_->lock(page, *word);
   const auto serve = [&] {
     switch (entry.state()) {
-      case PageState::untouched: return touch(page, faulter);
+      case PageState::untouched: return touch(page, *word, faulter);
       case PageState::staged: return unstage(page, *word, faulter);
       case PageState::remote: return fetch(page, *word, entry, write, faulter);
       case PageState::resident:
@@ -81,19 +71,6 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
   return served;
 }
 
-Served Pager::touch(PageNo page, Faulter& faulter) noexcept {
-  const std::uint32_t along = lock_along(page, Entry(PageState::untouched), faulter);
-  const PageRun pages{page, 1 + along};
-  const std::uint32_t there = all_or_one(pages, [&](PageRun run) { return memory_.place_zeros(run); });
-  budget_.release(pages.count - there);
-  table_->for_each(pages, [&](PageNo each, Word& its) {
-    const bool placed = each - page < there;
-    if (placed) admit(each);
-    table_->unlock(each, its, Entry(placed ? PageState::resident : PageState::untouched));
-  });
-  return there > 0 ? Served::zeros : Served::failed;
-}
-
 // A write to a page that is there. If the entry is not clean, somebody else was faster, and lifting the guard again
 // does no harm.
 Served Pager::dirty(PageNo page, Word& word, Entry entry) noexcept {
@@ -108,7 +85,8 @@ Served Pager::dirty(PageNo page, Word& word, Entry entry) noexcept {
 }
 
 Served Pager::unstage(PageNo page, Word& word, Faulter& faulter) noexcept {
-  if (faulter.history.expected == page) faulter.history.expected = page + 1;
+  const Plan plan = plan_for(Miss{page, Miss::From::staging}, faulter);
+  if (plan.used > 0) PagerStats::add(stats_of(faulter).along_used, plan.used);
   charge(1);
   const Served outcome = bring_home(page, word);
   table_->unlock(page, word);
@@ -129,149 +107,6 @@ Served Pager::bring_home(PageNo page, Word& word) noexcept {
   give_up(page, word, Entry(PageState::staged));
   PageTable::set(word, Entry(PageState::resident));
   return Served::staged;
-}
-
-// Frames to be read, and where to.
-struct Pager::Wanted {
-  std::array<Segment, 1 + Faulter::kMostAlong> segments;
-  std::size_t count = 0;
-
-  // Frames that follow one another, into memory that does, are one segment.
-  void add(FrameNo frame, std::byte* into) noexcept {
-    Segment* const last = count > 0 ? &segments[count - 1] : nullptr;
-    if (last != nullptr && last->first + last->count == frame && last->local + last->count * kPageSize == into) {
-      ++last->count;
-    } else {
-      segments[count++] = Segment{frame, 1, into};
-    }
-  }
-};
-
-// Neighbours that this thread has locked.
-struct Pager::Group {
-  static constexpr std::uint32_t kMost = 16;
-
-  std::array<PageNo, kMost> pages;
-  std::uint32_t count = 0;
-};
-
-Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept {
-  const std::uint32_t count = 1 + lock_along(page, entry, faulter);
-  const NodeId node = entry.location().node;
-  PagerStats& stats = stats_of(faulter);
-  const auto bounce = [&](std::uint32_t i) { return faulter.bounce + i * kPageSize; };
-  std::array<Location, 1 + Faulter::kMostAlong> where;
-  Wanted wanted;
-  bool buffered = false;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    where[i] = Entry((&word)[i].load(std::memory_order_relaxed)).location();
-    if (!buffer_.take(page + i, bounce(i))) {
-      wanted.add(where[i].frame, bounce(i));
-    } else {
-      prefetcher_.used(faulter.history);
-      PagerStats::add(stats.around_used);
-      buffered = buffered || i == 0;
-    }
-  }
-  Group group;
-  if (count == 1 && !buffered && !frames_.is_near(node)) {
-    lock_around(page, entry, faulter, group);
-    for (std::uint32_t i = 0; i < group.count; ++i) {
-      wanted.add(table_->load(group.pages[i]).location().frame, bounce(1 + i));
-    }
-  }
-  const Errc result = wanted.count > 0 ? read(node, wanted) : Errc::ok;
-  for (std::uint32_t i = 0; i < group.count; ++i) {
-    if (result == Errc::ok) buffer_.put(group.pages[i], bounce(1 + i));
-    table_->unlock(group.pages[i], *table_->find(group.pages[i]));
-  }
-  // The page itself is dirty at once if it is written to; those that come along are clean in any case.
-  const std::uint32_t first_clean = write ? 1 : 0;
-  std::uint32_t there = 0;
-  const auto place = [&](PageRun run, bool guarded) {
-    return memory_.place(run, faulter.bounce + (run.first - page) * kPageSize, guarded);
-  };
-  if (result == Errc::ok && write && place(PageRun{page, 1}, false) == Errc::ok) there = 1;
-  if (result == Errc::ok && there == first_clean && count > there) {
-    there += all_or_one(PageRun{page + there, count - there}, [&](PageRun run) { return place(run, true); });
-  }
-  for (std::uint32_t i = 0; i < there; ++i) admit(page + i);
-  budget_.release(count - there);
-  for (std::uint32_t i = count; i-- > 0;) {
-    const bool here = i < there;
-    const bool clean = here && i >= first_clean;
-    table_->unlock(page + i, (&word)[i],
-                   !here   ? Entry::remote(where[i])
-                   : clean ? Entry::clean(where[i])
-                           : Entry(PageState::resident));
-    if (here && !clean) release(where[i]);
-  }
-  PagerStats::add(stats.pages_in, there);
-  if (group.count > 0) PagerStats::add(stats.pages_around, group.count);
-  if (result != Errc::ok) return Served::lost;
-  if (there == 0) return Served::failed;
-  return buffered ? Served::buffered : Served::remote;
-}
-
-void Pager::lock_around(PageNo page, Entry entry, Faulter& faulter, Group& group) noexcept {
-  const std::uint64_t size = prefetcher_.around(faulter.history, Group::kMost);
-  if (size <= 1) return;
-  const PageNo first{page.value - page.value % size};  // in one block, and so in one leaf
-  Word* const words = table_->find(first);
-  for (std::uint64_t i = 0; i < size && group.count + 1 < size; ++i) {
-    const PageNo other = first + i;
-    Entry was;
-    if (other == page || !table_->try_lock(words[i], PageState::remote, &was)) continue;
-    if (was.location().node == entry.location().node && !buffer_.has(other)) {
-      group.pages[group.count++] = other;
-    } else {
-      table_->unlock(other, words[i]);
-    }
-  }
-  prefetcher_.brought(faulter.history, group.count);
-}
-
-std::uint32_t Pager::lock_along(PageNo page, Entry entry, Faulter& faulter) noexcept {
-  // Entries of one leaf are one array, and a leaf ends where a block does.
-  const std::uint32_t room = static_cast<std::uint32_t>(PageTable::kLeafPages - page.value % PageTable::kLeafPages) - 1;
-  const std::uint32_t most = std::min(room, Faulter::kMostAlong);
-  PagerStats& stats = stats_of(faulter);
-  const std::uint32_t before = std::exchange(faulter.history.along, 0);
-  if (before > 0 && page == faulter.history.expected) PagerStats::add(stats.along_used, before);
-  const std::uint32_t wanted = prefetcher_.along(faulter.history, page, most);
-  Word* const words = table_->find(page);
-  std::uint32_t count = 0;
-  const auto fits = [&](Entry other) {
-    return !entry.is(PageState::remote) || other.location().node == entry.location().node;
-  };
-  while (count < wanted && table_->try_lock(words[count + 1], entry.state())) {
-    ++count;
-    if (fits(Entry(words[count].load(std::memory_order_relaxed)))) continue;
-    table_->unlock(page + count, words[count]);
-    --count;
-    break;
-  }
-  // Nothing is evicted for the sake of pages that nobody has asked for.
-  if (count > 0 && !budget_.try_charge(1 + count)) {
-    for (; count > 0; --count) table_->unlock(page + count, words[count]);
-  } else if (count > 0) {
-    faulter.history.expected = page + (1 + count);
-    faulter.history.along = count;
-    PagerStats::add(stats.pages_along, count);
-    return count;
-  }
-  charge(1);
-  faulter.history.expected = page + 1;
-  return 0;
-}
-
-Errc Pager::read(NodeId node, const Wanted& wanted) noexcept {
-  const Deadline patience(kMostPatience);
-  for (;;) {
-    const Errc result = frames_.read(node, std::span(wanted.segments).first(wanted.count));
-    if (result != Errc::disconnected && result != Errc::timeout) return result;
-    if (const Errc decided = frames_.wait_until_decided(node, patience); decided != Errc::ok) return decided;
-  }
 }
 
 void Pager::charge(std::uint64_t pages) noexcept {

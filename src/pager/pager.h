@@ -30,7 +30,7 @@
 #include "pager/budget.h"
 #include "pager/page_table.h"
 #include "pager/pager_stats.h"
-#include "pager/prefetch.h"
+#include "pager/prefetch/prefetcher.h"
 #include "pager/read_buffer.h"
 #include "pager/victims.h"
 #include "pool/frames.h"
@@ -53,12 +53,13 @@ enum class Served : std::uint8_t {
 
 // What a thread brings along to resolve faults.
 struct Faulter {
-  static constexpr std::uint32_t kMostAlong = 31;
+  static constexpr std::uint32_t kMostAlong = Plan::kMost;
 
   std::byte* bounce = nullptr;  // 1 + kMostAlong pages that never fault themselves
   History history;
-  PagerStats* stats = nullptr;  // where it counts; none: where the pager does
-  std::uint32_t turn = 0;       // of its faults, for timing some of them
+  PagerStats* stats = nullptr;      // where it counts; none: where the pager does
+  std::uint32_t turn = 0;           // of its faults, for timing some of them
+  SharedHistory* shared = nullptr;  // used instead, by who serves the faults of others
 };
 
 // Pages that must stay where they are for a while.
@@ -132,7 +133,7 @@ class Pager {
   explicit Pager(const Parts& parts, std::unique_ptr<PageTable> table);
 
   // Each REQUIRES that the entry is locked by this thread, and unlocks it.
-  Served touch(PageNo page, Faulter& faulter) noexcept;
+  Served touch(PageNo page, Word& word, Faulter& faulter) noexcept;
   Served dirty(PageNo page, Word& word, Entry entry) noexcept;
   Served unstage(PageNo page, Word& word, Faulter& faulter) noexcept;
   Served fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept;
@@ -149,13 +150,20 @@ class Pager {
   [[nodiscard]] PagerStats& stats_of(Faulter& faulter) const noexcept {
     return faulter.stats != nullptr ? *faulter.stats : *stats_;
   }
-  // Locks pages that follow and are in the same state, the remote ones at the same node. Returns how many.
-  std::uint32_t lock_along(PageNo page, Entry entry, Faulter& faulter) noexcept;
-  // Locks remote neighbours of a page at the same node that are not in the read buffer.
+  // --- what comes along: pager_fetch.cpp ---
   struct Group;
-  void lock_around(PageNo page, Entry entry, Faulter& faulter, Group& group) noexcept;
+  Plan plan_for(const Miss& miss, Faulter& faulter) noexcept;
+  // Makes a group of the page, which is locked, and of those that come along, and counts what is about to be local.
+  void gather(Group& group, Entry entry, Faulter& faulter) noexcept;
+  void lock_others(Group& group, Entry entry) noexcept;
+  void unlock_others(Group& group) noexcept;
+  // Says to the prefetcher what came of its plan. `there`: of the group, what is in the program's memory. REQUIRES:
+  // nothing of the group is unlocked yet.
+  void tell(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept;
+  [[nodiscard]] std::uint32_t covered(const Group& group, Slots there) const noexcept;
   struct Wanted;
   Errc read(NodeId node, const Wanted& wanted) noexcept;
+
   // Makes room for pages that are about to be local, and counts them.
   void charge(std::uint64_t pages) noexcept;
   void admit(PageNo page) noexcept;

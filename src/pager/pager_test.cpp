@@ -6,91 +6,36 @@
 #include <random>
 #include <thread>
 
-#include "pager/fake_program_test.h"
+#include "pager/pager_fixture_test.h"
+#include "pager/prefetch/next.h"
 
 namespace comex {
 namespace {
 
-using testing_support::FakeFrames;
-using testing_support::FakeMemory;
-
-constexpr PageNo kFirst = FakeMemory::kFirst;
-
-class SomePins final : public Pins {
- public:
-  [[nodiscard]] std::uint64_t pinned(BlockNo block) const noexcept override {
-    return block == BlockNo::of(kFirst) ? first_block.load() : 0;
-  }
-  std::atomic<std::uint64_t> first_block{0};
-};
+using testing_support::kFirst;
+using testing_support::PagerTest;
 
 // Brings neighbours in with every page.
 class AllAround final : public Prefetcher {
  public:
-  std::uint32_t along(History& history, PageNo page, std::uint32_t most) const noexcept override {
-    return runs.along(history, page, most);
+  Plan plan(History& history, const Miss& miss) const noexcept override {
+    Plan plan = runs.plan(history, miss);
+    if (plan.after == 0 && miss.from == Miss::From::node) {
+      plan.before = static_cast<std::uint32_t>(miss.page.value % 16);
+      plan.after = 15 - plan.before;
+      plan.mapped = false;
+    }
+    return plan;
   }
-  std::uint32_t around(History&, std::uint32_t most) const noexcept override { return most; }
-  void brought(History&, std::uint32_t) const noexcept override {}
-  void used(History&) const noexcept override {}
+  void brought(History& history, const Miss& miss, const Plan& plan, const Brought& brought) const noexcept override {
+    runs.brought(history, miss, plan, brought);
+  }
 
  private:
   NextPages runs;
 };
 
-// A program of a few pages with a budget of fewer.
-class PagerTest : public ::testing::Test {
- protected:
-  void begin(std::uint32_t pages, std::uint32_t local, std::uint16_t nodes = 1, bool around = false) {
-    const Prefetcher& prefetcher = around ? static_cast<const Prefetcher&>(all_around_) : next_pages_;
-    pages_ = pages;
-    memory_ = std::make_unique<FakeMemory>(pages);
-    frames_ = std::make_unique<FakeFrames>(nodes, pages + 1024);
-    words_.set(local, local / 4);
-    victims_ = std::make_unique<Fifo>(*memory_, pages);
-    auto pager = Pager::create({*memory_, *frames_, budget_, *victims_, prefetcher, pins_}, {.batches = 8});
-    ASSERT_TRUE(pager) << pager.error().message;
-    pager_ = *std::move(pager);
-    ASSERT_EQ(pager_->adopt(PageRun{kFirst, pages}), Errc::ok);
-  }
-  // What the program does, with the faults it takes.
-  std::uint64_t load(std::uint32_t page, std::uint64_t word = 0) {
-    std::uint64_t value = 0;
-    while (!memory_->load(kFirst + page, word, &value)) resolve(page, false);
-    return value;
-  }
-  void store(std::uint32_t page, std::uint64_t value, std::uint64_t word = 0) {
-    while (!memory_->store(kFirst + page, word, value)) resolve(page, true);
-  }
-  Served resolve(std::uint32_t page, bool write) {
-    thread_local std::vector<std::byte> bounce((1 + Faulter::kMostAlong) * kPageSize);
-    thread_local Faulter faulter{bounce.data(), {}};
-    last_ = pager_->fault(kFirst + page, write, faulter);
-    EXPECT_NE(last_, Served::not_ours);
-    EXPECT_NE(last_, Served::failed);
-    return last_;
-  }
-  PageState state(std::uint32_t page) { return pager_->table().load(kFirst + page).state(); }
-  void send_all() {
-    while (pager_->evict(1) > 0) {
-    }
-    ASSERT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
-  }
-  std::uint64_t faults(Served served) { return pager_->stats().faults[static_cast<std::size_t>(served)]; }
-
-  std::uint32_t pages_ = 0;
-  Budget words_;
-  Account account_;
-  Share budget_{words_, account_};
-  std::unique_ptr<FakeMemory> memory_;
-  std::unique_ptr<FakeFrames> frames_;
-  std::unique_ptr<Fifo> victims_;
-  NextPages next_pages_;
-  AllAround all_around_;
-  SomePins pins_;
-  std::unique_ptr<Pager> pager_;
-  std::atomic<Served> last_{Served::already};
-};
+const AllAround all_around;
 
 TEST_F(PagerTest, fault_elsewhereIsNotOurs) {
   begin(64, 64);
@@ -228,7 +173,7 @@ TEST_F(PagerTest, fault_randomAccessBringsInNothingElse) {
 }
 
 TEST_F(PagerTest, fault_neighboursComeInTheSameRead) {
-  begin(1024, 1024, 1, true);
+  begin(1024, 1024, 1, all_around);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, 100 + page);
   send_all();
   EXPECT_EQ(load(37), 137U);
@@ -244,7 +189,7 @@ TEST_F(PagerTest, fault_neighboursComeInTheSameRead) {
 }
 
 TEST_F(PagerTest, fault_copiesInTheBufferDoNotOutliveTheirPage) {
-  begin(1024, 1024, 1, true);
+  begin(1024, 1024, 1, all_around);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, 100 + page);
   send_all();
   EXPECT_EQ(load(37), 137U);
@@ -599,14 +544,24 @@ TEST_F(PagerTest, fault_memoryThatIsGone) {
 
 // Threads write and check words of their own in pages they share, with a budget of an eighth, while one evicts and one
 // clears pages of its own.
-class PagerModelTest : public PagerTest, public ::testing::WithParamInterface<bool> {};
-INSTANTIATE_TEST_SUITE_P(Neighbours, PagerModelTest, ::testing::Bool(), ::testing::PrintToStringParamName());
+struct Brings {
+  const char* name;
+  const Prefetcher* prefetcher;
+};
+class PagerModelTest : public PagerTest, public ::testing::WithParamInterface<Brings> {};
+INSTANTIATE_TEST_SUITE_P(Brings, PagerModelTest,
+                         ::testing::Values(Brings{"next", &prefetcher_of(Prefetch::next)},
+                                           Brings{"allAround", &all_around},
+                                           Brings{"stride", &prefetcher_of(Prefetch::stride)},
+                                           Brings{"readahead", &prefetcher_of(Prefetch::readahead)},
+                                           Brings{"leap", &prefetcher_of(Prefetch::leap)}),
+                         [](const auto& each) { return each.param.name; });
 
 TEST_P(PagerModelTest, everyWordAlwaysReadsAsLastWritten) {
   constexpr std::uint32_t kPages = 1024;
   constexpr unsigned kThreads = 3;
   constexpr int kSteps = 30'000;
-  begin(kPages, kPages / 8, 2, GetParam());
+  begin(kPages, kPages / 8, 2, *GetParam().prefetcher);
   std::atomic<bool> stop{false};
   std::thread evictor([&] {
     std::mt19937 random(99);
@@ -624,8 +579,10 @@ TEST_P(PagerModelTest, everyWordAlwaysReadsAsLastWritten) {
       std::vector<std::uint64_t> model(kPages, 0);
       const std::uint64_t word = id * 7;
       std::uint32_t page = 0;
+      std::uint32_t step = 1;
       for (int i = 0; i < kSteps; ++i) {
-        page = random() % 4 == 0 ? random() % kPages : (page + 1) % kPages;  // runs, and jumps between them
+        if (random() % 32 == 0) step = static_cast<std::uint32_t>(1 + random() % 12);
+        page = random() % 4 == 0 ? random() % kPages : (page + step) % kPages;  // runs, and jumps between them
         if (random() % 3 == 0) {
           model[page] = random();
           store(page, model[page], word);

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "pager/fake_program_test.h"
+#include "pager/prefetch/next.h"
 
 namespace comex {
 namespace {
@@ -95,7 +96,7 @@ class FaultMessagesTest : public testing::Test {
   Account account_;
   Share share_{budget_, account_};
   std::optional<Fifo> victims_;
-  NextPages prefetcher_;
+  const NextPages prefetcher_;
   NoPins pins_;
   std::unique_ptr<Pager> pager_;
   std::vector<std::byte> bounce_;

@@ -7,6 +7,7 @@
 
 #include "base/expected.h"
 #include "base/fd.h"
+#include "pager/prefetch/choice.h"
 #include "pool/pool.h"
 #include "run/delivery.h"
 
@@ -18,6 +19,7 @@ struct KeeperOptions {
   std::uint64_t hard = 0;        // bytes it may keep if the pool takes no more
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
   Delivery delivery = Delivery::inline_signal;
+  Prefetch prefetch = Prefetch::next;
   bool at_once = false;  // processes do not begin dormant
   std::string program;   // its name, for reports
   Fd stats;              // where to write what happened, at the end; may be none

@@ -33,6 +33,7 @@ bool Messages::start() noexcept {
     }
     handler.epoll = watch(process.memory.fd());
     if (handler.epoll < 0 || !equip(handler.faulter)) return false;
+    handler.faulter.shared = &history_;
     if (process.own_threads.start(&serve_for_ever, &handler) != Errc::ok) return false;
   }
   return true;

@@ -38,6 +38,7 @@ class Messages {
   bool serve_next(Faulter& faulter) noexcept;
 
   std::array<Handler, kHandlers> handlers_;
+  SharedHistory history_;  // any of them may serve the next fault of a thread
   Crossing serving_;
 };
 

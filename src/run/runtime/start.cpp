@@ -142,7 +142,7 @@ void prepare_process(const Standing* threads) noexcept {
                               .frames = *process.outpost,
                               .budget = *process.budget,
                               .victims = *new Fifo(process.memory, kMostBlocks),
-                              .prefetcher = *new NextPages,
+                              .prefetcher = prefetcher_of(process.room->prefetch),
                               .pins = *process.threads},
                              staging_for(process.budget->limit()));
   if (!pager) stop("no memory for the runtime");

@@ -1,0 +1,238 @@
+// How pages come: zeros at the first touch, or from frames; and with them those that the prefetcher asks for. What
+// comes is one group: locked, read, placed, unlocked, in this order.
+#include <algorithm>
+#include <bit>
+
+#include "pager/pager.h"
+
+namespace comex {
+namespace {
+
+// A node that is away comes back or is given up by its keeper long before: see Frames::wait_until_decided.
+constexpr std::chrono::minutes kMostPatience{5};
+
+}  // namespace
+
+// Pages that this thread has locked: the one that was faulted on, and then those that come along, by ascending address.
+struct Pager::Group {
+  static constexpr std::uint32_t kMost = 1 + Faulter::kMostAlong;
+  static_assert(kMost <= kBlockPages && kMost <= wire::kMaxSegments);
+
+  Group(const Miss& what, Word& word) noexcept : miss(what), words{&word} { pages[0] = what.page; }
+  void add(PageNo page, Word& word) noexcept {
+    pages[count] = page;
+    words[count++] = &word;
+  }
+  [[nodiscard]] Location where(std::uint32_t i) const noexcept {
+    return Entry(words[i]->load(std::memory_order_relaxed)).location();
+  }
+  // How many are to be in the program's memory; the rest go to the read buffer.
+  [[nodiscard]] std::uint32_t to_map() const noexcept { return plan.mapped ? count : 1; }
+
+  // Calls put(PageRun, std::uint32_t first) for each run of neighbours from the first-th page on, all or nothing.
+  // Returns which pages are there: none if the page itself is refused.
+  template <typename Put>
+  [[nodiscard]] Slots place(std::uint32_t first, Put&& put) const noexcept {
+    Slots there = 0;
+    while (first < to_map()) {
+      std::uint32_t run = 1;
+      while (first + run < to_map() && pages[first + run] == pages[first] + run) ++run;
+      const std::uint32_t end = first + run;
+      // A run that lies in several mappings is refused, though its parts may not be.
+      while (run > 0) {
+        if (put(PageRun{pages[first], run}, first) != Errc::ok) {
+          run /= 2;
+          continue;
+        }
+        there |= slots_below(run) << first;
+        first += run;
+        run = end - first;
+      }
+      if (there == 0 && first == 0) return 0;
+      first = end;
+    }
+    return there;
+  }
+
+  Miss miss;
+  Plan plan;
+  std::uint32_t count = 1;
+  std::array<PageNo, kMost> pages;
+  std::array<Word*, kMost> words;
+};
+
+// Frames to be read, and where to.
+struct Pager::Wanted {
+  std::array<Segment, Group::kMost> segments;
+  std::size_t count = 0;
+
+  // Frames that follow one another, into memory that does, are one segment.
+  void add(FrameNo frame, std::byte* into) noexcept {
+    Segment* const last = count > 0 ? &segments[count - 1] : nullptr;
+    if (last != nullptr && last->first + last->count == frame && last->local + last->count * kPageSize == into) {
+      ++last->count;
+    } else {
+      segments[count++] = Segment{frame, 1, into};
+    }
+  }
+};
+
+Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
+  Group group(Miss{page, Miss::From::zeros}, word);
+  gather(group, Entry(PageState::untouched), faulter);
+  const Slots there = group.place(0, [&](PageRun run, std::uint32_t) { return memory_.place_zeros(run); });
+  if (group.count > 1) tell(group, there, 0, faulter);
+  budget_.release(group.count - static_cast<std::uint32_t>(std::popcount(there)));
+  for (std::uint32_t i = 0; i < group.count; ++i) {
+    const bool here = (there >> i & 1) != 0;
+    if (here) admit(group.pages[i]);
+    table_->unlock(group.pages[i], *group.words[i], Entry(here ? PageState::resident : PageState::untouched));
+  }
+  return there != 0 ? Served::zeros : Served::failed;
+}
+
+Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept {
+  const NodeId node = entry.location().node;
+  const bool buffered = buffer_.take(page, faulter.bounce);
+  Group group(Miss{page, buffered ? Miss::From::buffer : Miss::From::node, !frames_.is_near(node)}, word);
+  gather(group, entry, faulter);
+  const auto bounce = [&](std::uint32_t i) { return faulter.bounce + i * kPageSize; };
+  Wanted wanted;
+  std::uint32_t from_buffer = 0;  // of those that come along
+  if (!buffered) wanted.add(group.where(0).frame, bounce(0));
+  for (std::uint32_t i = 1; i < group.count; ++i) {
+    if (group.plan.mapped && buffer_.take(group.pages[i], bounce(i))) {
+      ++from_buffer;
+    } else {
+      wanted.add(group.where(i).frame, bounce(i));
+    }
+  }
+  const Errc result = wanted.count > 0 ? read(node, wanted) : Errc::ok;
+  // The page itself is dirty at once if it is written to; those that come along are clean in any case.
+  Slots there = 0;
+  const auto place = [&](PageRun run, std::uint32_t first) { return memory_.place(run, bounce(first), true); };
+  if (result == Errc::ok && !write) there = group.place(0, place);
+  if (result == Errc::ok && write && memory_.place(PageRun{page, 1}, bounce(0), false) == Errc::ok) {
+    there = 1 | group.place(1, place);
+  }
+  if (group.count > 1) tell(group, there, from_buffer, faulter);
+  const auto placed = static_cast<std::uint32_t>(std::popcount(there));
+  budget_.release(group.to_map() - placed);
+  for (std::uint32_t i = 0; i < group.count; ++i) {
+    const PageNo each = group.pages[i];
+    const Location where = group.where(i);
+    if ((there >> i & 1) == 0) {
+      if (result == Errc::ok && i > 0 && !group.plan.mapped) buffer_.put(each, bounce(i));
+      table_->unlock(each, *group.words[i]);
+      continue;
+    }
+    const bool clean = i > 0 || !write;
+    admit(each);
+    table_->unlock(each, *group.words[i], clean ? Entry::clean(where) : Entry(PageState::resident));
+    if (!clean) release(where);
+  }
+  PagerStats& stats = stats_of(faulter);
+  PagerStats::add(stats.pages_in, placed);
+  if (const std::uint32_t used = from_buffer + (buffered ? 1 : 0); used > 0) PagerStats::add(stats.around_used, used);
+  if (result != Errc::ok) return Served::lost;
+  if (there == 0) return Served::failed;
+  return buffered ? Served::buffered : Served::remote;
+}
+
+Plan Pager::plan_for(const Miss& miss, Faulter& faulter) noexcept {
+  if (faulter.shared == nullptr) return prefetcher_.plan(faulter.history, miss);
+  Plan plan;
+  faulter.shared->with([&](History& history) { plan = prefetcher_.plan(history, miss); });
+  return plan;
+}
+
+void Pager::gather(Group& group, Entry entry, Faulter& faulter) noexcept {
+  Plan& plan = group.plan;
+  plan = plan_for(group.miss, faulter);
+  PagerStats& stats = stats_of(faulter);
+  if (plan.used > 0) PagerStats::add(stats.along_used, plan.used);
+  const bool wanted = plan.after + plan.before > 0;
+  bool into_buffer = wanted && !plan.mapped && entry.is(PageState::remote);
+  if (wanted && plan.mapped) {
+    lock_others(group, entry);
+    // Nothing is evicted for the sake of pages that nobody has asked for.
+    if (group.count > 1 && budget_.try_charge(group.count)) return PagerStats::add(stats.pages_along, group.count - 1);
+    // Where a read is dear, they can wait in the read buffer.
+    into_buffer = group.count > 1 && group.miss.far && group.miss.from == Miss::From::node;
+    unlock_others(group);
+  }
+  plan.mapped = false;
+  charge(1);  // may evict, so with no other page locked
+  if (into_buffer) lock_others(group, entry);
+  if (group.count > 1) PagerStats::add(stats.pages_around, group.count - 1);
+}
+
+void Pager::lock_others(Group& group, Entry entry) noexcept {
+  const Plan& plan = group.plan;
+  const auto after = static_cast<std::int64_t>(std::min(plan.after, Plan::kMost));
+  const std::int64_t before = std::min<std::int64_t>(plan.before, Plan::kMost - after);
+  const bool up = plan.step > 0;
+  const std::int64_t stride = up ? plan.step : -plan.step;
+  for (std::int64_t i = up ? -before : -after; i <= (up ? after : before); ++i) {
+    const PageNo other = group.miss.page + static_cast<std::uint64_t>(i * stride);
+    Word* const word = i != 0 ? table_->find(other) : nullptr;
+    Entry was;
+    if (word == nullptr || !table_->try_lock(*word, entry.state(), &was)) continue;
+    // What the program may not touch would stay: eviction cannot read it.
+    const bool near = !entry.is(PageState::remote) || was.location().node == entry.location().node;
+    if (near && !was.hidden() && (plan.mapped || !buffer_.has(other))) {
+      group.add(other, *word);
+    } else {
+      table_->unlock(other, *word);
+    }
+  }
+}
+
+void Pager::unlock_others(Group& group) noexcept {
+  for (; group.count > 1; --group.count) table_->unlock(group.pages[group.count - 1], *group.words[group.count - 1]);
+}
+
+void Pager::tell(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept {
+  const auto placed = static_cast<std::uint32_t>(std::popcount(there & ~Slots{1}));
+  const Brought brought{.pages = group.plan.mapped ? placed : group.count - 1,
+                        .from_buffer = from_buffer,
+                        .covered = group.plan.mapped ? covered(group, there) : 0,
+                        .mapped = group.plan.mapped};
+  const auto say = [&](History& history) { prefetcher_.brought(history, group.miss, group.plan, brought); };
+  if (faulter.shared == nullptr) {
+    say(faulter.history);
+  } else {
+    faulter.shared->with(say);
+  }
+}
+
+// Up to the first page that the program will fault on if it goes on along the plan. What others have locked is taken
+// to be here soon.
+std::uint32_t Pager::covered(const Group& group, Slots there) const noexcept {
+  const auto refused = [&](PageNo page) {
+    for (std::uint32_t i = 1; i < group.count; ++i) {
+      if (group.pages[i] == page) return (there >> i & 1) == 0;
+    }
+    return false;
+  };
+  const bool all = there == slots_below(group.count);
+  std::uint32_t steps = 0;
+  for (PageNo page = group.miss.page; steps < 2 * Plan::kMost; ++steps) {
+    page = page + static_cast<std::uint64_t>(group.plan.step);
+    const Entry entry = table_->load(page);
+    if (!entry.busy() && !entry.is(PageState::resident)) break;
+    if (!all && refused(page)) break;
+  }
+  return steps;
+}
+
+Errc Pager::read(NodeId node, const Wanted& wanted) noexcept {
+  const Deadline patience(kMostPatience);
+  for (;;) {
+    const Errc result = frames_.read(node, std::span(wanted.segments).first(wanted.count));
+    if (result != Errc::disconnected && result != Errc::timeout) return result;
+    if (const Errc decided = frames_.wait_until_decided(node, patience); decided != Errc::ok) return decided;
+  }
+}
+
+}  // namespace comex

@@ -1,0 +1,211 @@
+// What comes along with a page: by plan, and as prefetchers plan it.
+#include <gtest/gtest.h>
+
+#include "pager/pager_fixture_test.h"
+
+namespace comex {
+namespace {
+
+using testing_support::kFirst;
+using testing_support::PagerTest;
+
+class PagerFetchTest : public PagerTest {};
+
+// Brings the pages that a test says.
+class AsPlanned final : public Prefetcher {
+ public:
+  Plan plan(History&, const Miss& miss) const noexcept override { return miss.page == at ? planned : Plan{}; }
+  void brought(History&, const Miss&, const Plan&, const Brought& what) const noexcept override { result = what; }
+
+  PageNo at{};
+  Plan planned;
+  mutable Brought result;
+};
+
+class PlannedTest : public PagerTest {
+ protected:
+  // All pages have been written and are remote, and `page` is to bring others.
+  void begin_remote(std::uint32_t page, const Plan& plan, std::uint32_t local = 1024, std::uint16_t nodes = 1) {
+    begin(1024, local, nodes, planned_);
+    for (std::uint32_t each = 0; each < 1024; ++each) store(each, 1000 + each);
+    send_all();
+    planned_.at = kFirst + page;
+    planned_.planned = plan;
+  }
+  std::vector<std::uint32_t> resident() {
+    std::vector<std::uint32_t> pages;
+    for (std::uint32_t page = 0; page < 1024; ++page) {
+      if (state(page) == PageState::resident) pages.push_back(page);
+    }
+    return pages;
+  }
+  void expect_all_as_written() {
+    for (std::uint32_t page = 0; page < 1024; ++page) EXPECT_EQ(load(page), 1000 + page);
+  }
+
+  AsPlanned planned_;
+};
+using Pages = std::vector<std::uint32_t>;
+
+TEST_F(PlannedTest, fault_strideIsOneReadAndMapped) {
+  begin_remote(100, {.step = 10, .after = 5});
+  EXPECT_EQ(load(100), 1100U);
+  EXPECT_EQ(frames_->reads(), 1);
+  EXPECT_EQ(resident(), (Pages{100, 110, 120, 130, 140, 150}));
+  EXPECT_EQ(planned_.result.pages, 5U);
+  EXPECT_EQ(planned_.result.covered, 5U);
+  EXPECT_EQ(budget_.local(), 6U);
+  for (const std::uint32_t page : {110U, 150U}) EXPECT_EQ(load(page), 1000 + page);
+  EXPECT_EQ(faults(Served::remote), 1U) << "no fault on what came along";
+  expect_all_as_written();
+}
+
+TEST_F(PlannedTest, fault_strideBackwardsAndForwards) {
+  begin_remote(100, {.step = -7, .after = 3, .before = 2});
+  store(100, 5);
+  EXPECT_EQ(resident(), (Pages{79, 86, 93, 100, 107, 114}));
+  EXPECT_EQ(load(100), 5U);
+  EXPECT_TRUE(pager_->table().load(kFirst + 93).clean());
+  EXPECT_FALSE(pager_->table().load(kFirst + 100).clean());
+  store(100, 1100);
+  expect_all_as_written();
+}
+
+TEST_F(PlannedTest, fault_noMoreThanFitsAndNothingElsewhere) {
+  begin_remote(10, {.step = -1, .after = 1000, .before = 1000});
+  EXPECT_EQ(load(10), 1010U);
+  EXPECT_EQ(resident().size(), 11U) << "there is nothing before the first page";
+  planned_.at = kFirst + 1020;
+  planned_.planned = {.step = 1'000'000'000'000, .after = 31};
+  EXPECT_EQ(load(1020), 2020U);
+  EXPECT_EQ(resident().size(), 12U);
+}
+
+TEST_F(PlannedTest, fault_leavesOutWhatIsInAnotherState) {
+  begin_remote(100, {.step = 10, .after = 6});
+  EXPECT_EQ(load(120), 1120U);                   // here already
+  pager_->clear(PageRun{kFirst + 130, 1});       // zeros
+  pager_->hide(PageRun{kFirst + 140, 1}, true);  // not to be touched
+  EXPECT_EQ(load(100), 1100U);
+  EXPECT_EQ(resident(), (Pages{100, 110, 120, 150, 160}));
+  EXPECT_EQ(planned_.result.pages, 3U);
+  EXPECT_EQ(planned_.result.covered, 2U) << "the next fault is at 130";
+  pager_->hide(PageRun{kFirst + 140, 1}, false);
+  EXPECT_EQ(load(130), 0U);
+  EXPECT_EQ(load(140), 1140U);
+}
+
+TEST_F(PlannedTest, fault_leavesOutWhatIsAtAnotherNode) {
+  begin_remote(0, {.step = 33, .after = 31}, 1024, 2);
+  const auto node_of = [&](std::uint32_t page) { return pager_->table().load(kFirst + page).location().node; };
+  Pages same;
+  for (std::uint32_t page = 0; page < 1024; page += 33) {
+    if (node_of(page) == node_of(0)) same.push_back(page);
+  }
+  EXPECT_EQ(load(0), 1000U);
+  EXPECT_EQ(resident(), same);
+  EXPECT_EQ(frames_->reads(), 1);
+}
+
+TEST_F(PlannedTest, fault_strideIntoTheBuffer) {
+  begin_remote(100, {.step = 10, .after = 3, .before = 2, .mapped = false});
+  EXPECT_EQ(load(100), 1100U);
+  EXPECT_EQ(resident(), Pages{100});
+  for (const std::uint32_t page : {110U, 80U}) {
+    EXPECT_EQ(load(page), 1000 + page);
+    EXPECT_EQ(last_, Served::buffered) << page;
+  }
+  EXPECT_EQ(frames_->reads(), 1);
+  // What is there is mapped with another, without being read again.
+  planned_.at = kFirst + 115;
+  planned_.planned = {.step = 5, .after = 3};
+  EXPECT_EQ(load(115), 1115U);
+  EXPECT_EQ(planned_.result.from_buffer, 2U);
+  EXPECT_EQ(resident(), (Pages{80, 100, 110, 115, 120, 125, 130}));
+  expect_all_as_written();
+}
+
+TEST_F(PlannedTest, fault_zerosByAStride) {
+  begin(1024, 1024, 1, planned_);
+  planned_.at = kFirst + 100;
+  planned_.planned = {.step = 3, .after = 4};
+  store(100, 1);
+  EXPECT_EQ(resident(), (Pages{100, 103, 106, 109, 112}));
+  EXPECT_EQ(faults(Served::zeros), 1U);
+  planned_.at = kFirst + 500;
+  planned_.planned = {.step = 3, .after = 4, .mapped = false};
+  store(500, 1);
+  EXPECT_EQ(resident().size(), 6U) << "zeros are not kept in the buffer";
+  EXPECT_EQ(budget_.local(), 6U);
+}
+
+TEST_F(PlannedTest, fault_withoutRoomNothingIsMappedAhead) {
+  for (const bool near : {false, true}) {
+    begin_remote(100, {.step = 10, .after = 5});
+    frames_->near = near;
+    words_.set(1, 0);
+    EXPECT_EQ(load(100), 1100U);
+    EXPECT_EQ(resident(), Pages{100});
+    EXPECT_EQ(budget_.local(), 1U);
+    words_.set(1024, 256);
+    EXPECT_EQ(load(110), 1110U);
+    EXPECT_EQ(last_, near ? Served::remote : Served::buffered) << "a far read is not in vain";
+    pager_->forget(PageRun{kFirst, 1024});
+  }
+}
+
+TEST_F(PlannedTest, fault_runsThatLieInSeveralMappings) {
+  begin_remote(100, {.after = 31});
+  memory_->border = kFirst + 117;
+  EXPECT_EQ(load(100), 1100U);
+  EXPECT_EQ(resident().size(), 32U);
+  EXPECT_EQ(planned_.result.covered, 31U);
+  EXPECT_EQ(budget_.local(), 32U);
+  expect_all_as_written();
+}
+
+TEST_F(PlannedTest, fault_placesThatAreRefusedStayRemote) {
+  begin_remote(100, {.step = 10, .after = 3});
+  memory_->refuse = kFirst + 120;
+  EXPECT_EQ(load(100), 1100U);
+  EXPECT_EQ(resident(), (Pages{100, 110, 130}));
+  EXPECT_EQ(planned_.result.pages, 2U);
+  EXPECT_EQ(planned_.result.covered, 1U);
+  EXPECT_EQ(budget_.local(), 3U);
+  memory_->refuse = PageNo{};
+  expect_all_as_written();
+}
+
+TEST_F(PagerFetchTest, fault_leapFollowsStridesOfSeveralStreams) {
+  begin(4096, 4096, 1, prefetcher_of(Prefetch::leap));
+  for (std::uint32_t page = 0; page < 4096; ++page) store(page, page);
+  send_all();
+  const auto before = faults(Served::remote);
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    for (const std::uint32_t page : {i * 10, 2000 + i, 3000 + i * 3}) EXPECT_EQ(load(page), page);
+  }
+  EXPECT_LT(faults(Served::remote) - before, 40U);
+  EXPECT_LT(pager_->stats().pages_in, 400U);
+  EXPECT_GT(pager_->stats().along_used, 150U);
+}
+
+TEST_F(PagerFetchTest, fault_aSharedHistoryIsTheOneUsed) {
+  begin(1024, 1024);
+  for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
+  send_all();
+  std::vector<std::byte> bounce((1 + Faulter::kMostAlong) * kPageSize);
+  SharedHistory shared;
+  Faulter handlers[2];
+  for (Faulter& handler : handlers) {
+    handler.bounce = bounce.data();
+    handler.shared = &shared;
+  }
+  std::uint32_t turn = 0;
+  for (std::uint32_t page = 0; page < 1024; ++page) {
+    if (state(page) != PageState::resident) pager_->fault(kFirst + page, false, handlers[turn++ % 2]);
+  }
+  EXPECT_LT(turn, 50U) << "whichever of them is free serves the next fault of a scan";
+}
+
+}  // namespace
+}  // namespace comex

@@ -1,0 +1,131 @@
+// What is remembered of faults: the streams that they make up.
+//
+// A program that works on several arrays at once faults here and there in turn, and its faults in order look like
+// noise. So a thread has a few streams, each a place in memory where faults go on: a fault belongs to the stream that
+// expects it, or else to the one that is near. What is near none begins a stream of its own.
+//
+// When there are too many, those go first that brought nothing: what a stream brought is its credit, and it pays for
+// being passed over. So faults at random, which begin a stream each, do not drive out one that is in use, and one that
+// has ended goes in time.
+//
+// Thread safety: one thread; SharedHistory: any, but one at a time. Fault path: yes; nothing is allocated.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+
+#include "pager/page.h"
+#include "pager/prefetch/trend.h"
+
+namespace comex {
+
+struct FaultStream {
+  PageNo last;                // where it faulted last
+  std::int32_t step = 0;      // its trend, in pages; 0: none is known
+  std::uint16_t covered = 0;  // so many steps from there on are in memory
+  std::uint16_t brought = 0;  // ... of which so many were brought in for this stream
+  std::uint16_t window = 0;   // how many were to come with the last fault
+  std::uint16_t hits = 0;     // how many of those that came were used, as far as is known yet
+  std::uint16_t credit = 0;
+  Deltas deltas;
+
+  void begin(PageNo page) noexcept {
+    last = page;
+    step = 0;
+    covered = brought = window = hits = credit = 0;
+    deltas.clear();
+  }
+  // Where it faults next, if it goes on and uses all that is there.
+  [[nodiscard]] PageNo expected() const noexcept {
+    return last + static_cast<std::uint64_t>((std::int64_t{covered} + 1) * step);
+  }
+  // Where it is now, as far as is known.
+  [[nodiscard]] PageNo place() const noexcept { return covered > 0 ? expected() : last; }
+  // How many steps of the trend it is from the last fault to this one; 0: it does not lie on the trend, or is further
+  // than expected.
+  [[nodiscard]] std::uint32_t steps_to(PageNo page) const noexcept {
+    const std::int64_t distance = std::abs(static_cast<std::int64_t>(page - last));
+    const std::int64_t stride = std::abs(std::int64_t{step});
+    if (stride == 0 || distance == 0 || distance > (std::int64_t{covered} + 1) * stride) return 0;
+    if ((page > last) != (step > 0) || distance % stride != 0) return 0;
+    return static_cast<std::uint32_t>(distance / stride);
+  }
+  // A page that is mapped ahead says nothing when it is used. But who faults so many steps further on has passed by
+  // those between, for they would have faulted otherwise.
+  [[nodiscard]] std::uint32_t used(std::uint32_t steps) const noexcept {
+    return steps == 0 ? 0 : std::min<std::uint32_t>(steps - 1, brought);
+  }
+  [[nodiscard]] std::int32_t delta_to(PageNo page) const noexcept {
+    constexpr std::int64_t kFarthest = std::numeric_limits<std::int32_t>::max();
+    const auto distance = static_cast<std::int64_t>(page - last);
+    return std::abs(distance) > kFarthest ? 0 : static_cast<std::int32_t>(distance);
+  }
+  void move_to(PageNo page) noexcept {
+    last = page;
+    covered = brought = 0;
+  }
+};
+
+struct History {
+  static constexpr std::size_t kStreams = 8;
+  static constexpr std::size_t kWhole = kStreams;
+  static constexpr std::size_t kNone = kStreams + 1;
+  static constexpr std::uint64_t kNear = 64;  // pages
+
+  // The last of them is of all faults that are near no other: a stride that is wider than that is seen here.
+  std::array<FaultStream, kStreams + 1> streams;
+  std::uint8_t hand = 0;  // who is asked next to make room
+
+  // Of neighbours (prefetch/next.h):
+  std::uint32_t group = 0;    // how many are brought in together now
+  std::uint32_t misses = 0;   // since they are not
+  std::uint32_t brought = 0;  // since it was last judged whether they are of use
+  std::uint32_t used = 0;     // ... of which were
+
+  // The stream that a fault belongs to; kNone.
+  [[nodiscard]] std::size_t find(PageNo page) const noexcept {
+    std::size_t nearest = kNone;
+    std::uint64_t distance = kNear + 1;
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      if (streams[i].steps_to(page) > 0) return i;
+      const std::uint64_t far = page - streams[i].place();
+      if (const std::uint64_t its = std::min(far, ~far + 1); i < kWhole && its < distance) {
+        distance = its;
+        nearest = i;
+      }
+    }
+    return nearest;
+  }
+  // A new stream, in the place of another.
+  void begin(PageNo page) noexcept {
+    for (std::size_t tries = 1; tries < kStreams && streams[hand].credit > 0; ++tries) {
+      --streams[hand].credit;
+      hand = static_cast<std::uint8_t>((hand + 1) % kStreams);
+    }
+    streams[hand].begin(page);
+    hand = static_cast<std::uint8_t>((hand + 1) % kStreams);
+  }
+};
+
+// The history of a process, where its faults are served by whichever thread is free. Nobody waits for it: who finds it
+// in use goes without.
+class SharedHistory {
+ public:
+  template <typename F>
+  void with(F&& f) noexcept {
+    if (taken_.exchange(true, std::memory_order_acquire)) return;
+    f(history_);
+    taken_.store(false, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool> taken_{false};  // guards history_
+  History history_;
+};
+
+}  // namespace comex

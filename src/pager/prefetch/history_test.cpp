@@ -1,0 +1,103 @@
+#include "pager/prefetch/history.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace comex {
+namespace {
+
+constexpr PageNo kHere{1'000'000};
+
+FaultStream stream_at(PageNo last, std::int32_t step, std::uint16_t covered) {
+  FaultStream stream;
+  stream.begin(last);
+  stream.step = step;
+  stream.covered = stream.brought = covered;
+  return stream;
+}
+
+TEST(FaultStream, stepsTo_alongTheTrendAsFarAsExpected) {
+  const FaultStream up = stream_at(kHere, 10, 3);
+  EXPECT_EQ(up.expected(), kHere + 40);
+  EXPECT_EQ(up.steps_to(kHere + 40), 4U);
+  EXPECT_EQ(up.steps_to(kHere + 20), 2U);
+  for (const std::uint64_t off : {0, 5, 39, 41, 50}) EXPECT_EQ(up.steps_to(kHere + off), 0U) << off;
+  EXPECT_EQ(up.steps_to(PageNo{kHere.value - 10}), 0U);
+  const FaultStream down = stream_at(kHere, -2, 0);
+  EXPECT_EQ(down.steps_to(PageNo{kHere.value - 2}), 1U);
+  EXPECT_EQ(down.steps_to(kHere + 2), 0U);
+  EXPECT_EQ(stream_at(kHere, 0, 0).steps_to(kHere), 0U);
+}
+
+TEST(FaultStream, used_whatWasPassedBy) {
+  const FaultStream stream = stream_at(kHere, 1, 5);
+  EXPECT_EQ(stream.used(stream.steps_to(kHere + 6)), 5U);
+  EXPECT_EQ(stream.used(stream.steps_to(kHere + 3)), 2U);
+  EXPECT_EQ(stream.used(stream.steps_to(kHere + 99)), 0U);
+}
+
+TEST(FaultStream, deltaTo_tooFarIsNone) {
+  EXPECT_EQ(stream_at(kHere, 0, 0).delta_to(PageNo{kHere.value - 7}), -7);
+  EXPECT_EQ(stream_at(PageNo{0x5'5555'5555}, 0, 0).delta_to(PageNo{0x7'ffff'ffff}), 0);
+}
+
+TEST(History, find_whoExpectsItThenWhoIsNear) {
+  History history;
+  EXPECT_EQ(history.find(kHere), History::kNone);
+  history.streams[2] = stream_at(kHere, 10, 31);
+  history.streams[5] = stream_at(kHere + 300, 0, 0);
+  EXPECT_EQ(history.find(kHere + 320), 2U) << "expected, though another is near";
+  EXPECT_EQ(history.find(kHere + 301), 5U);
+  EXPECT_EQ(history.find(kHere + 319), 2U) << "nearest to where it is expected";
+  EXPECT_EQ(history.find(kHere + 330 + History::kNear), History::kNone);
+  history.streams[History::kWhole] = stream_at(kHere + 5000, 1000, 0);
+  EXPECT_EQ(history.find(kHere + 6000), History::kWhole);
+  EXPECT_EQ(history.find(kHere + 6001), History::kNone) << "the whole has no place to be near to";
+}
+
+TEST(History, begin_faultsAtRandomDoNotDriveOutWhatIsInUse) {
+  History history;
+  for (std::size_t i = 0; i < 4; ++i) {
+    history.streams[i] = stream_at(kHere + i * 100'000, 1, 31);
+    history.streams[i].credit = 31;
+  }
+  for (std::uint64_t i = 0; i < 100; ++i) history.begin(PageNo{5'000'000 + i * 1000});
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(history.streams[i].step, 1) << i;
+}
+
+TEST(History, begin_whatHasEndedGoesInTime) {
+  History history;
+  for (FaultStream& stream : history.streams) {
+    stream = stream_at(kHere, 1, 31);
+    stream.credit = 31;
+  }
+  for (std::uint64_t i = 0; i < 300; ++i) history.begin(PageNo{5'000'000 + i * 1000});
+  for (std::size_t i = 0; i < History::kStreams; ++i) EXPECT_EQ(history.streams[i].step, 0) << i;
+}
+
+TEST(SharedHistory, with_nobodyWaitsAndNobodyMeets) {
+  SharedHistory shared;
+  std::uint64_t inside = 0;
+  shared.with([&](History&) {
+    ++inside;
+    shared.with([&](History&) { ++inside; });  // in use
+  });
+  EXPECT_EQ(inside, 1U);
+  std::uint64_t entered[2] = {};
+  const auto work = [&](std::uint64_t& mine) {
+    for (int i = 0; i < 100'000; ++i) {
+      shared.with([&](History& history) {
+        ++history.misses;
+        ++mine;
+      });
+    }
+  };
+  std::thread other([&] { work(entered[0]); });
+  work(entered[1]);
+  other.join();
+  shared.with([&](History& history) { EXPECT_EQ(history.misses, entered[0] + entered[1]); });
+}
+
+}  // namespace
+}  // namespace comex

@@ -1,0 +1,60 @@
+#include "pager/prefetch/leap.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace comex {
+
+Plan Leap::plan(History& history, const Miss& miss) const noexcept {
+  using From = Miss::From;
+  Plan plan;
+  plan.stream = history.find(miss.page);
+  if (plan.stream == History::kNone) {
+    history.begin(miss.page);
+    plan.stream = History::kWhole;
+  }
+  FaultStream& stream = history.streams[plan.stream];
+  const std::uint32_t steps = stream.steps_to(miss.page);
+  plan.used = stream.used(steps);
+  stream.deltas.push(steps > 0 ? stream.step : stream.delta_to(miss.page));
+  stream.hits = static_cast<std::uint16_t>(stream.hits + plan.used + (miss.from == From::buffer));
+  stream.move_to(miss.page);
+  // Pages that are just leaving, or are here already, are no reason to read others.
+  if (miss.from == From::staging || miss.from == From::buffer) return plan;
+  const std::int32_t trend = trend_of(stream);
+  if (trend != 0) stream.step = trend;
+  const std::uint32_t size = window_of(stream);
+  stream.window = static_cast<std::uint16_t>(size);
+  stream.hits = 0;
+  if (size == 0 || stream.step == 0) return plan;
+  plan.step = stream.step;
+  if (trend != 0) {
+    plan.after = size;
+  } else if (miss.from == From::node) {
+    plan.before = size / 2;
+    plan.after = size - plan.before;
+    plan.mapped = !miss.far;
+  }
+  return plan;
+}
+
+void Leap::brought(History& history, const Miss& miss, const Plan& plan, const Brought& brought) const noexcept {
+  cover(history, miss, plan, brought);
+  if (plan.stream >= history.streams.size()) return;
+  FaultStream& stream = history.streams[plan.stream];
+  stream.hits = static_cast<std::uint16_t>(stream.hits + brought.from_buffer);
+}
+
+std::int32_t Leap::trend_of(const FaultStream& stream) const noexcept {
+  // While nothing comes along, a trend begins with two equal deltas: at random there are none, and nothing is counted.
+  if (stream.window == 0 && !stream.deltas.repeats()) return 0;
+  return find_trend(stream.deltas, config_.history, config_.split);
+}
+
+std::uint32_t Leap::window_of(const FaultStream& stream) const noexcept {
+  const bool follows = stream.step != 0 && stream.deltas.back(0) == stream.step;
+  const std::uint32_t wanted = stream.hits > 0 ? std::bit_ceil(stream.hits + 1U) : follows ? 1U : 0U;
+  return std::max(std::min(wanted, config_.most), stream.window / 2U);
+}
+
+}  // namespace comex

@@ -1,0 +1,243 @@
+// Every prefetcher on a few kinds of programs, without a pager: what faults, what is brought in, what of it is used.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <random>
+#include <unordered_map>
+#include <vector>
+
+#include "pager/prefetch/choice.h"
+
+namespace comex {
+namespace {
+
+constexpr PageNo kFirst{0x7'f000'0000};
+
+// The memory of a program that begins all remote: what is mapped and what is in the read buffer, each with room for
+// some pages, of which the first to come is the first to go.
+class Simulated {
+ public:
+  Simulated(const Prefetcher& prefetcher, bool far) : prefetcher_(prefetcher), far_(far) {}
+
+  // `thread`: whose history it is.
+  void touch(std::uint64_t page, std::size_t thread = 0) {
+    ++touched;
+    const auto found = pages_.find(page);
+    const Where where = found == pages_.end() ? Where::remote : found->second.where;
+    if (where != Where::remote && std::exchange(found->second.unused, false)) ++used;
+    if (where == Where::mapped) return;
+    if (where == Where::remote) ++faults;
+    fault(page, where, thread);
+  }
+  [[nodiscard]] double coverage() const { return 1 - static_cast<double>(faults) / static_cast<double>(touched); }
+  [[nodiscard]] double accuracy() const {
+    return brought == 0 ? 1 : static_cast<double>(used) / static_cast<double>(brought);
+  }
+
+  std::uint64_t touched = 0;
+  std::uint64_t faults = 0;  // that had to be read from a node
+  std::uint64_t buffered = 0;
+  std::uint64_t brought = 0;
+  std::uint64_t used = 0;
+  std::uint64_t known = 0;  // pages mapped ahead that the prefetcher knows to have been used
+
+ private:
+  enum class Where : std::uint8_t { remote, buffer, mapped };
+  struct Page {
+    Where where;
+    bool unused;
+  };
+  static constexpr std::size_t kMapped = 4096;
+  static constexpr std::size_t kBuffer = 512;
+
+  void fault(std::uint64_t page, Where where, std::size_t thread) {
+    buffered += where == Where::buffer;
+    put(page, Where::mapped, false);
+    const Miss miss{kFirst + page, where == Where::buffer ? Miss::From::buffer : Miss::From::node, far_};
+    if (histories_.size() <= thread) histories_.resize(thread + 1);
+    const Plan plan = prefetcher_.plan(histories_[thread], miss);
+    known += plan.used;
+    Brought result{.mapped = plan.mapped};
+    for (std::int64_t i = -std::int64_t{plan.before}; i <= std::int64_t{plan.after}; ++i) {
+      const std::uint64_t other = page + static_cast<std::uint64_t>(i * plan.step);
+      const auto found = pages_.find(other);
+      if (i == 0 || other > UINT32_MAX || (found != pages_.end() && found->second.where == Where::mapped)) continue;
+      const bool here = found != pages_.end() && found->second.where == Where::buffer;
+      if (here && !plan.mapped) continue;
+      result.from_buffer += here;
+      ++result.pages;
+      if (!here) ++brought;
+      put(other, plan.mapped ? Where::mapped : Where::buffer, here ? found->second.unused : true);
+    }
+    if (result.pages == 0) return;
+    while (plan.mapped && is_mapped(page + static_cast<std::uint64_t>((result.covered + 1) * plan.step))) {
+      ++result.covered;
+    }
+    prefetcher_.brought(histories_[thread], miss, plan, result);
+  }
+  bool is_mapped(std::uint64_t page) {
+    const auto found = pages_.find(page);
+    return found != pages_.end() && found->second.where == Where::mapped;
+  }
+  void put(std::uint64_t page, Where where, bool unused) {
+    pages_[page] = Page{where, unused};
+    auto& queue = where == Where::mapped ? mapped_ : buffer_;
+    queue.push_back(page);
+    if (queue.size() <= (where == Where::mapped ? kMapped : kBuffer)) return;
+    const auto oldest = pages_.find(queue.front());
+    if (oldest != pages_.end() && oldest->second.where == where) pages_.erase(oldest);
+    queue.pop_front();
+  }
+
+  const Prefetcher& prefetcher_;
+  const bool far_;
+  std::vector<History> histories_;
+  std::unordered_map<std::uint64_t, Page> pages_;
+  std::deque<std::uint64_t> mapped_;
+  std::deque<std::uint64_t> buffer_;
+};
+
+constexpr std::uint64_t kTouches = 40'000;
+constexpr std::uint64_t kApart = 65'536;  // between arrays: 256 MiB
+
+void sequential(Simulated& program) {
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(i);
+}
+void backwards(Simulated& program) {
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(kTouches - i);
+}
+void stride10(Simulated& program) {
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(i * 10);
+}
+void wide_stride(Simulated& program) {
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(i * 300);
+}
+void changing_stride(Simulated& program) {
+  std::uint64_t page = 0;
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(page += std::array{1, 10, 3, 7}[i / 500 % 4]);
+}
+void four_streams(Simulated& program) {
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(i % 4 * kApart + i / 4);
+}
+void four_strides(Simulated& program) {
+  constexpr std::array<std::uint64_t, 4> kStrides = {1, 10, 3, 7};
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(i % 4 * 2 * kApart + i / 4 * kStrides[i % 4]);
+}
+void four_threads(Simulated& program) {
+  constexpr std::array<std::uint64_t, 4> kStrides = {1, 10, 3, 7};
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(i % 4 * 2 * kApart + i / 4 * kStrides[i % 4], i % 4);
+}
+void close_rows(Simulated& program) {  // a stencil: five rows of 100 pages each at a time
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(i / 500 * 500 + i % 5 * 100 + i / 5 % 100);
+}
+void scan_and_random(Simulated& program) {
+  std::mt19937_64 random(7);
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(i % 2 != 0 ? i / 2 : 1'000'000 + random() % 10'000'000);
+}
+void holes(Simulated& program) {  // a scan that leaves out a page now and then
+  std::mt19937_64 random(9);
+  std::uint64_t page = 0;
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(page += random() % 16 == 0 ? 2 : 1);
+}
+void random_pages(Simulated& program) {
+  std::mt19937_64 random(5);
+  for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(random() % 1'000'000);
+}
+
+struct Workload {
+  const char* name;
+  void (*run)(Simulated&);
+};
+constexpr std::array kWorkloads = {Workload{"sequential", sequential},
+                                   Workload{"backwards", backwards},
+                                   Workload{"stride 10", stride10},
+                                   Workload{"stride 300", wide_stride},
+                                   Workload{"changing stride", changing_stride},
+                                   Workload{"4 streams", four_streams},
+                                   Workload{"4 strides", four_strides},
+                                   Workload{"4 threads", four_threads},
+                                   Workload{"5 close rows", close_rows},
+                                   Workload{"scan and random", scan_and_random},
+                                   Workload{"holes", holes},
+                                   Workload{"random", random_pages}};
+
+Simulated run(Prefetch choice, void (*workload)(Simulated&), bool far = false) {
+  Simulated program(prefetcher_of(choice), far);
+  workload(program);
+  return program;
+}
+
+// Coverage: of all touches, how many were served without a read of their own. Accuracy: of what was brought, how much
+// was used.
+struct Bound {
+  Prefetch policy;
+  void (*workload)(Simulated&);
+  double coverage;
+  double accuracy;
+};
+
+TEST(Policies, whatTheyAreFor) {
+  using enum Prefetch;
+  const Bound bounds[] = {
+      {next, sequential, 0.96, 0.99},        {next, four_threads, 0.24, 0.99},
+      {readahead, sequential, 0.87, 0.99},   {readahead, backwards, 0.87, 0.99},
+      {readahead, four_streams, 0.5, 0.9},   {stride, sequential, 0.96, 0.99},
+      {stride, backwards, 0.96, 0.99},       {stride, stride10, 0.96, 0.99},
+      {stride, changing_stride, 0.95, 0.97}, {stride, four_strides, 0.96, 0.99},
+      {stride, four_threads, 0.96, 0.99},    {leap, sequential, 0.96, 0.99},
+      {leap, backwards, 0.96, 0.99},         {leap, stride10, 0.96, 0.99},
+      {leap, wide_stride, 0.96, 0.99},       {leap, changing_stride, 0.93, 0.95},
+      {leap, four_streams, 0.96, 0.99},      {leap, four_strides, 0.96, 0.99},
+      {leap, four_threads, 0.96, 0.99},      {leap, close_rows, 0.8, 0.99},
+      {leap, scan_and_random, 0.48, 0.99},   {leap, holes, 0.8, 0.85},
+  };
+  for (const bool far : {false, true}) {
+    for (const Bound& bound : bounds) {
+      const Simulated program = run(bound.policy, bound.workload, far);
+      const auto index = static_cast<std::size_t>(&bound - bounds);
+      EXPECT_GE(program.coverage(), bound.coverage) << "bound " << index;
+      // Now and then it looks at neighbours of far pages.
+      if (far && bound.policy == next) continue;
+      EXPECT_GE(program.accuracy(), bound.accuracy) << "bound " << index;
+    }
+  }
+}
+
+TEST(Policies, random_bringsNextToNothing) {
+  for (std::size_t i = 0; i < kPrefetchNames.size(); ++i) {
+    EXPECT_LE(run(static_cast<Prefetch>(i), random_pages, false).brought, 40U) << kPrefetchNames[i];
+    EXPECT_LE(run(static_cast<Prefetch>(i), random_pages, true).brought, kTouches / 20) << kPrefetchNames[i];
+  }
+}
+
+TEST(Policies, leapFaultsLessThanReadAhead) {
+  for (const Workload& workload : kWorkloads) {
+    if (workload.run == random_pages) continue;
+    const Simulated leap = run(Prefetch::leap, workload.run);
+    const Simulated readahead = run(Prefetch::readahead, workload.run);
+    EXPECT_LT(leap.faults + leap.buffered, (readahead.faults + readahead.buffered) * 3 / 4) << workload.name;
+    EXPECT_LT(leap.faults, readahead.faults) << workload.name;
+  }
+}
+
+// To be read.
+TEST(Policies, table) {
+  for (const bool far : {false, true}) {
+    std::printf("%-16s %-10s %8s %9s %8s %8s  (%s, %lu touches)\n", "workload", "policy", "faults", "buffered",
+                "brought", "used", far ? "far" : "near", kTouches);
+    for (const Workload& workload : kWorkloads) {
+      for (std::size_t i = 0; i < kPrefetchNames.size(); ++i) {
+        const Simulated program = run(static_cast<Prefetch>(i), workload.run, far);
+        std::printf("%-16s %-10s %8lu %9lu %8lu %8lu\n", workload.name, kPrefetchNames[i].data(), program.faults,
+                    program.buffered, program.brought, program.used);
+        EXPECT_LE(program.used, program.brought);
+        EXPECT_LE(program.known, program.brought);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace comex

@@ -1,0 +1,71 @@
+// What to bring in with a page that was faulted on: the interface of all prefetchers.
+//
+//   fault --> plan()     which pages should come along, and where to
+//             brought()  those that did: pages in other states than the page itself, or at another node, are left out
+//
+// A page that comes along is mapped at once, and costs nothing more when it is used; or it is put into the read buffer,
+// where it costs a fault, but no room in the budget, and its use is seen. Mapping is for what is nearly certain.
+//
+// Thread safety: a prefetcher has no state of its own; a History is used by one thread at a time. Fault path: yes.
+#pragma once
+
+#include <cstdint>
+
+#include "pager/page.h"
+#include "pager/prefetch/history.h"
+
+namespace comex {
+
+// A fault on a page that was not there.
+struct Miss {
+  enum class From : std::uint8_t { zeros, staging, buffer, node };
+
+  PageNo page;
+  From from = From::node;
+  bool far = false;  // at a node where one read costs more than its bytes: reading more at once saves something
+};
+
+struct Plan {
+  static constexpr std::uint32_t kMost = 31;  // pages, before and after together; a fault brings no more
+
+  std::int64_t step = 1;                // from one page to the next
+  std::uint32_t after = 0;              // so many in the direction of the step
+  std::uint32_t before = 0;             // ... and against it
+  bool mapped = true;                   // or else into the read buffer
+  std::uint32_t used = 0;               // pages mapped earlier of which this fault shows that they were used
+  std::size_t stream = History::kNone;  // that this is for
+};
+
+struct Brought {
+  std::uint32_t pages = 0;
+  std::uint32_t from_buffer = 0;  // of those: had been in the read buffer
+  std::uint32_t covered = 0;      // so many steps from the page on are in memory now
+  bool mapped = true;             // not always as planned: without room in the budget nothing is mapped ahead
+};
+
+class Prefetcher {
+ public:
+  // A plan is for a page from zeros or from a node, or in the read buffer; what is planned for others does not happen,
+  // nor does what is planned for the read buffer with a page of zeros.
+  virtual Plan plan(History& history, const Miss& miss) const noexcept = 0;
+  // Called if anything was. The plan is the last of this page; of this history there may have been others since, if it
+  // is shared.
+  virtual void brought(History&, const Miss&, const Plan&, const Brought&) const noexcept {}
+
+ protected:
+  ~Prefetcher() = default;
+};
+
+// For those that plan along the trend of a stream.
+inline void cover(History& history, const Miss& miss, const Plan& plan, const Brought& brought) noexcept {
+  if (plan.stream >= history.streams.size()) return;
+  FaultStream& stream = history.streams[plan.stream];
+  // It may be another's by now.
+  if (stream.last != miss.page || stream.step != plan.step) return;
+  stream.credit = static_cast<std::uint16_t>(brought.pages);
+  if (!brought.mapped) return;
+  stream.covered = static_cast<std::uint16_t>(brought.covered);
+  stream.brought = static_cast<std::uint16_t>(brought.pages);
+}
+
+}  // namespace comex
