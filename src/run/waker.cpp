@@ -99,7 +99,9 @@ void Waker::wake(Room::Owned& owned) {
   const auto pid = static_cast<pid_t>(owned.pid.load(std::memory_order_acquire));
   auto sleeping = Room::Life::dormant;
   if (!owned.life.compare_exchange_strong(sleeping, Room::Life::waking, std::memory_order_acq_rel)) return;
-  if (poke(pid, 0, Deadline(kStopPatience))) return;
+  // Without a desk it has just begun, and whatever handler there is may be the program's.
+  const std::uint64_t desk = owned.desk.load(std::memory_order_acquire);
+  if (desk != 0 && poke(pid, 0, desk, Deadline(kStopPatience))) return;
   // Another time: it is ending, or does something that cannot be stopped now.
   auto waking = Room::Life::waking;
   owned.life.compare_exchange_strong(waking, Room::Life::dormant, std::memory_order_acq_rel);
@@ -109,7 +111,7 @@ void Waker::wake(Room::Owned& owned) {
 void Waker::stop_threads(Room::Owned& owned) {
   const auto asking = static_cast<pid_t>(owned.stop_for.load(std::memory_order_acquire));
   const auto pid = static_cast<pid_t>(owned.pid.load(std::memory_order_acquire));
-  const auto count = poke(pid, asking, Deadline(kStopPatience));
+  const auto count = poke(pid, asking, 0, Deadline(kStopPatience));
   // A process with one thread has none to stop, which is as good.
   const bool none = !count && count.error().code == Errc::disconnected;
   if (!count && !none) return;  // asked again at the next look
