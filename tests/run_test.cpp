@@ -1,5 +1,6 @@
 // `comex run` as a user meets it: programs that check what they wrote, with less local memory than they need.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -70,9 +71,22 @@ TEST_P(RunTest, a_checking_program_four_times_its_budget) {
 
 // It is dormant at first, and woken while its threads wait.
 TEST_P(RunTest, a_process_is_woken_and_its_system_calls_do_not_notice) {
-  const Outcome outcome = run("16M", {COMEX_WAKE_LOAD, "64"});
+  const Outcome outcome = run("16M", {COMEX_WAKE_LOAD, "64", "32"});
   EXPECT_EQ(outcome.output, "0 wrong\n") << outcome.errors;
   EXPECT_EQ(outcome.code, 0);
+}
+
+// By system calls that libc does not see, as the runtime of Go makes them. Nobody watches them in a dormant process.
+TEST_P(RunTest, a_process_that_has_taken_the_signal_for_itself_is_woken) {
+  for (const char* what : {"handler", "ignored", "default"}) {
+    const Outcome outcome = run("16M", {COMEX_WAKE_SIGNAL, "64", what, "32"});
+    EXPECT_EQ(outcome.output, "0 wrong\n") << what << outcome.errors;
+    EXPECT_EQ(outcome.code, 0) << what;
+  }
+}
+
+TEST_P(RunTest, the_signal_by_which_processes_are_woken_ends_one_that_is_sent_it) {
+  EXPECT_EQ(run("16M", {"/bin/sh", "-c", "kill -SYS $$; echo not here"}).code, 128 + SIGSYS);
 }
 
 TEST_P(RunTest, a_shell_with_pipes_and_children) {

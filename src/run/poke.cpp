@@ -5,19 +5,24 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/user.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "run/poke_call.h"
+#include "run/poke_desk.h"
 #include "run/poke_value.h"
 
 namespace comex {
@@ -36,16 +41,29 @@ struct Task {
   int signal = 0;  // that it was about to be handed when it stopped
 };
 
-// One line of /proc/PID/task/TID/status, from after its name; 0 if it is not there.
-std::uint64_t status_of(pid_t process, pid_t thread, const char* field, int base) {
+// What a thread does about signals, as /proc/PID/task/TID/status has it; nothing if it is not there.
+struct SignalStatus {
+  std::uint64_t pending = 0;  // for it, or for the process
+  std::uint64_t blocked = 0;
+  std::uint64_t handled = 0;
+};
+
+SignalStatus signal_status(pid_t process, pid_t thread) {
   const std::string path = fmt::format("/proc/{}/task/{}/status", process, thread);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
+  SignalStatus status;
+  const std::array<std::pair<std::string_view, std::uint64_t*>, 4> fields{{{"SigPnd:", &status.pending},
+                                                                           {"ShdPnd:", &status.pending},
+                                                                           {"SigBlk:", &status.blocked},
+                                                                           {"SigCgt:", &status.handled}}};
   std::array<char, 512> line{};
   while (file != nullptr && std::fgets(line.data(), line.size(), file.get()) != nullptr) {
-    const std::size_t length = std::strlen(field);
-    if (std::strncmp(line.data(), field, length) == 0) return std::strtoull(line.data() + length, nullptr, base);
+    for (const auto& [name, value] : fields) {
+      if (std::string_view(line.data()).starts_with(name))
+        *value |= std::strtoull(line.data() + name.size(), nullptr, 16);
+    }
   }
-  return 0;
+  return status;
 }
 
 bool has_ended(pid_t process, pid_t thread) {
@@ -63,10 +81,9 @@ class Stopped {
  public:
   Stopped(pid_t process, pid_t spared) : process_(process), spared_(spared) {}
   ~Stopped() {
-    for (const bool stopped : {true, false}) {  // nobody waits for those that take their time
-      for (const Task& task : tasks_)
-        if (task.stopped == stopped) let_go(task);
-    }
+    // Nobody waits for those that take their time.
+    std::ranges::stable_partition(tasks_, &Task::stopped);
+    for (Task& task : tasks_) let_go(task);
   }
   Stopped(const Stopped&) = delete;
   Stopped& operator=(const Stopped&) = delete;
@@ -84,21 +101,45 @@ class Stopped {
   }
 
   // Whether they have a handler for the signal. One that has become another program has none yet, and would end.
-  [[nodiscard]] bool handled() const {
-    return (status_of(process_, tasks_.front().id, "SigCgt:", 16) & bit(SIGSYS)) != 0;
-  }
+  [[nodiscard]] bool handled() const { return (signal_status(process_, tasks_.front().id).handled & bit(SIGSYS)) != 0; }
 
   // Whether one of them is about to handle a signal of the program's. It decides how the call that it ends for goes on,
-  // and our signal would come first.
+  // and our signal would come first. Or it has a SIGSYS, blocked or not: there is room for one, so ours would be lost.
   [[nodiscard]] bool disturbed() const {
-    return std::ranges::any_of(tasks_, [this](const Task& task) { return signal_comes(task); });
+    return std::ranges::any_of(tasks_, [this](const Task& task) {
+      const SignalStatus status = signal_status(process_, task.id);
+      return signal_comes(task, status) || (status.pending & bit(SIGSYS)) != 0;
+    });
+  }
+
+  // Has one of them put the handler in place that the desk says. Then nothing may fail any more: what was there before
+  // is lost if this is done twice.
+  Expected<void> install(std::uint64_t desk) {
+    PokeDesk there;
+    const iovec here_part{&there, sizeof there};
+    const iovec there_part{reinterpret_cast<void*>(desk), sizeof there};
+    const bool read = process_vm_readv(process_, &here_part, 1, &there_part, 1, 0) == ssize_t{sizeof there};
+    if (!read || there.mark != PokeDesk::kMark) return Error{Errc::busy, "it is another program by now"};
+    const ForeignCall call{
+        there.call,
+        SYS_rt_sigaction,
+        {SIGSYS, desk + offsetof(PokeDesk, ours), desk + offsetof(PokeDesk, found), sizeof there.ours.mask}};
+    for (Task& task : tasks_) {
+      auto result = make_call(task.id, call, &task.signal);
+      if (!result && result.error().code == Errc::unsupported) continue;
+      if (!result) return std::move(result).error();
+      if (*result != 0) return Error{Errc::denied, "it may not handle a signal"};
+      return {};
+    }
+    return Error{Errc::unsupported, "it has no thread of 64 bits"};
   }
 
   // To all of them. Returns how many there are.
   std::uint32_t send() {
     const auto count = static_cast<std::uint32_t>(tasks_.size());
+    sent_ = true;
     for (const Task& task : tasks_) {
-      set_back(task);
+      set_back(task.id);
       open_mask(task);
       siginfo_t info{};
       info.si_signo = SIGSYS;
@@ -149,39 +190,14 @@ class Stopped {
       } else if (got < 0 || !WIFSTOPPED(status)) {
         tasks_.erase(tasks_.begin() + static_cast<std::ptrdiff_t>(i));  // ended
       } else {
-        tasks_[i].stopped = true;
-        // Not an event of ptrace: a signal that is on its way, and goes on with the thread.
-        if (status >> 16 == 0) tasks_[i].signal = WSTOPSIG(status);
-        ++i;
+        note_stop(tasks_[i++], status);
       }
     }
     return {};
   }
 
-  // The kernel has ended the system call that the thread was in, with a number that says how it would go on by itself.
-  // With a handler to be called first it would not: most calls would fail with EINTR.
-  void set_back(const Task& task) const {
-    constexpr std::int64_t kRestart = -512;  // ERESTARTSYS, -NOINTR, -NOHAND, and -RESTARTBLOCK
-    constexpr std::int64_t kRestartBlock = -516;
-    user_regs_struct registers{};
-    if (ptrace(PTRACE_GETREGS, task.id, nullptr, &registers) != 0) return;
-    const auto number = static_cast<std::int64_t>(registers.orig_rax);
-    const auto result = static_cast<std::int64_t>(registers.rax);
-    if (number < 0) return;
-    const bool again =
-        (result <= kRestart && result >= kRestartBlock && result != -515) || (result == -EINTR && number != SYS_close);
-    if (!again) return;
-    registers.rax = registers.orig_rax;
-    registers.rip -= 2;  // the instruction
-    registers.orig_rax = ~0ULL;
-    ptrace(PTRACE_SETREGS, task.id, nullptr, &registers);
-  }
-
-  [[nodiscard]] bool signal_comes(const Task& task) const {
-    if (task.signal != 0) return true;
-    const std::uint64_t pending =
-        status_of(process_, task.id, "SigPnd:", 16) | status_of(process_, task.id, "ShdPnd:", 16);
-    return (pending & ~status_of(process_, task.id, "SigBlk:", 16)) != 0;
+  static bool signal_comes(const Task& task, const SignalStatus& status) {
+    return task.signal != 0 || (status.pending & ~status.blocked) != 0;
   }
 
   static void open_mask(const Task& task) {
@@ -193,30 +209,39 @@ class Stopped {
     ptrace(kSet, task.id, sizeof mask, &mask);
   }
 
-  static void let_go(const Task& task) {
+  void let_go(Task& task) const {
     if (!task.stopped) {
       // Only what stands can be let go. It stops when it can, or ends; both end this wait.
       int status = 0;
       if (waitpid(task.id, &status, __WALL) < 0 || !WIFSTOPPED(status)) return;
-      const int signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
-      ptrace(PTRACE_DETACH, task.id, nullptr, static_cast<long>(signal));
-      return;
+      note_stop(task, status);
     }
+    if (!sent_ && !signal_comes(task, signal_status(process_, task.id))) set_back_interrupted(task.id);
     ptrace(PTRACE_DETACH, task.id, nullptr, static_cast<long>(task.signal));
+  }
+
+  static void note_stop(Task& task, int status) {
+    task.stopped = true;
+    // Not an event of ptrace: a signal that is on its way, and goes on with the thread.
+    if (status >> 16 == 0) task.signal = WSTOPSIG(status);
   }
 
   const pid_t process_;
   const pid_t spared_;
   std::vector<Task> tasks_;
+  bool sent_ = false;
 };
 
 }  // namespace
 
-Expected<std::uint32_t> poke(pid_t process, pid_t spared, Deadline patience) {
+Expected<std::uint32_t> poke(pid_t process, pid_t spared, std::uint64_t desk, Deadline patience) {
   Stopped threads(process, spared);
   if (auto stopped = threads.stop(patience); !stopped) return std::move(stopped).error();
-  if (!threads.handled()) return Error{Errc::busy, "it has no handler for the signal, or none yet"};
+  if (desk == 0 && !threads.handled()) return Error{Errc::busy, "it has no handler for the signal"};
   if (threads.disturbed()) return Error{Errc::busy, "a signal is on its way to it"};
+  if (desk != 0) {
+    if (auto installed = threads.install(desk); !installed) return std::move(installed).error();
+  }
   return threads.send();
 }
 

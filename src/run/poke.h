@@ -22,11 +22,14 @@
 namespace comex {
 
 // Sends SIGSYS, with a PokeValue (run/poke_value.h). SIGSYS and SIGBUS are not blocked any more in those that get it.
-// Returns how many did: all but the thread `spared` (0: none). Errc::timeout if one could not be stopped in time (it
-// waits for a disk, or for a child made by vfork): then nobody has been sent anything; nor with Errc::busy: it
-// does not handle the signal, or is about to handle another. Errc::disconnected if the process ends; Errc::denied
-// without the right to ptrace.
-Expected<std::uint32_t> poke(pid_t process, pid_t spared, Deadline patience);
+// `desk`: the address of a PokeDesk (run/poke_desk.h) in that process, whose handler is put in place first; 0: the one
+// that is there is the right one. Returns how many got the signal: all threads but `spared` (0: none).
+//
+// Otherwise nobody has been sent anything. Errc::timeout: one could not be stopped in time (it waits for a disk, or for
+// a child made by vfork). Errc::busy: there is no handler or no desk, it is about to handle another signal, or SIGSYS
+// waits for it already. Errc::disconnected: the process ends. Errc::denied: there is no right to ptrace, or the program
+// has given up its right to set handlers. Errc::unsupported: it has no thread of 64 bits.
+Expected<std::uint32_t> poke(pid_t process, pid_t spared, std::uint64_t desk, Deadline patience);
 
 // Whether this process has the right to poke that one.
 bool can_poke(pid_t process);

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "run/poke_desk.h"
 #include "run/poke_value.h"
 
 namespace comex {
@@ -31,6 +33,10 @@ struct Seen {
   std::atomic<std::uint32_t> told{0};  // the number of threads, as the signal has it
   std::atomic<std::uint32_t> interrupted{0};
   std::atomic<bool> release{false};
+  std::atomic<std::uint32_t> others{0};  // SIGSYS that came to the program's own handler
+  void* own = nullptr;                   // what the program does about SIGSYS; nullptr with `takes`: the default
+  bool takes = false;
+  PokeDesk desk;
 };
 
 Seen* seen = nullptr;
@@ -40,6 +46,34 @@ void on_poke(int, siginfo_t* info, void*) {
   if (!PokeValue::is(value)) return;
   seen->told = PokeValue::threads(value);
   ++seen->poked;
+}
+
+void on_other(int, siginfo_t*, void*) {
+  ++seen->others;
+}
+
+// As a runtime does that has no need of libc.
+void set_action(const KernelAction* next, KernelAction* previous) {
+  syscall(SYS_rt_sigaction, SIGSYS, next, previous, sizeof next->mask);
+}
+
+asm(R"(
+  .pushsection .text
+  .globl comex_poke_test_call
+comex_poke_test_call:
+  syscall
+  ud2
+  .popsection
+)");
+extern "C" const char comex_poke_test_call[];
+
+// Leaves the handler that is there on the desk, and puts the program's own in its place.
+void take_signal_away() {
+  KernelAction there;
+  set_action(nullptr, &there);
+  seen->desk.open(reinterpret_cast<std::uint64_t>(comex_poke_test_call), there);
+  there.handler = seen->own;
+  set_action(&there, nullptr);
 }
 
 // A call is over when it returns anything but what a signal makes of it.
@@ -57,6 +91,7 @@ void wait_in(F&& call) {
   action.sa_sigaction = &on_poke;
   action.sa_flags = SA_SIGINFO;  // no SA_RESTART: calls would fail with EINTR
   sigaction(SIGSYS, &action, nullptr);
+  if (seen->takes) take_signal_away();
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // SIGSYS too
@@ -99,9 +134,32 @@ class PokeTest : public testing::Test {
       be_child(ends_[0]);
     }
     if (!can_poke(child_)) GTEST_SKIP() << "no right to ptrace";
+    if (begins_at_once_) begin();
+  }
+  static void begin() {
     seen->go = true;
     const Deadline patience(std::chrono::seconds(20));
     while (seen->begun < kThreads && !patience.passed()) std::this_thread::yield();
+  }
+  // The threads get it, `times` times so far, and what they wait in does not end.
+  static void expect_poked(const Expected<std::uint32_t>& count, std::uint32_t times = 1) {
+    const Deadline patience(std::chrono::seconds(20));
+    ASSERT_TRUE(count) << count.error().message;
+    EXPECT_EQ(*count, kThreads);
+    while (seen->poked < times * kThreads && !patience.passed()) std::this_thread::yield();
+    ASSERT_EQ(seen->poked, times * kThreads);
+    EXPECT_EQ(seen->told, kThreads);
+  }
+  // All that the threads wait for comes now.
+  void expect_undisturbed_end() {
+    ASSERT_EQ(write(ends_[1], "x", 1), 1);
+    close(std::exchange(ends_[1], -1));  // for whoever comes after it was read
+    seen->release = true;
+    int status = 0;
+    EXPECT_EQ(waitpid(child_, &status, 0), child_);
+    child_ = -1;
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(seen->interrupted, 0U);
   }
   void TearDown() override {
     end_child();
@@ -118,32 +176,19 @@ class PokeTest : public testing::Test {
     child_ = -1;
   }
 
+  bool begins_at_once_ = true;
   pid_t child_ = -1;
   int ends_[2] = {-1, -1};
 };
 
 TEST_F(PokeTest, every_thread_gets_it_and_no_call_is_interrupted) {
   const Deadline patience(std::chrono::seconds(20));
-  for (std::uint32_t round = 1; round <= 10; ++round) {
-    const auto count = poke(child_, 0, patience);
-    ASSERT_TRUE(count) << count.error().message;
-    EXPECT_EQ(*count, kThreads);
-    while (seen->poked < round * kThreads && !patience.passed()) std::this_thread::yield();
-    ASSERT_EQ(seen->poked, round * kThreads);
-    EXPECT_EQ(seen->told, kThreads);
-  }
-  ASSERT_EQ(write(ends_[1], "x", 1), 1);
-  close(std::exchange(ends_[1], -1));  // for whoever comes after it was read
-  seen->release = true;
-  int status = 0;
-  EXPECT_EQ(waitpid(child_, &status, 0), child_);
-  child_ = -1;
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(seen->interrupted, 0U);
+  for (std::uint32_t round = 1; round <= 10; ++round) expect_poked(poke(child_, 0, 0, patience), round);
+  expect_undisturbed_end();
 }
 
 TEST_F(PokeTest, a_spared_thread_does_not_get_it) {
-  const auto count = poke(child_, child_, Deadline(std::chrono::seconds(20)));
+  const auto count = poke(child_, child_, 0, Deadline(std::chrono::seconds(20)));
   ASSERT_TRUE(count) << count.error().message;
   EXPECT_EQ(*count, kThreads - 1);
 }
@@ -155,7 +200,7 @@ TEST(Poke, a_process_without_a_handler_is_left_alone) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;) pause();
   }
-  const auto count = poke(child, 0, Deadline(std::chrono::seconds(20)));
+  const auto count = poke(child, 0, 0, Deadline(std::chrono::seconds(20)));
   ASSERT_FALSE(count);
   if (count.error().code != Errc::denied) {
     EXPECT_EQ(count.error().code, Errc::busy);
@@ -168,9 +213,52 @@ TEST(Poke, a_process_without_a_handler_is_left_alone) {
 TEST_F(PokeTest, a_process_that_is_not_there) {
   const pid_t gone = child_;
   end_child();
-  const auto count = poke(gone, 0, Deadline(std::chrono::seconds(1)));
+  const auto count = poke(gone, 0, 0, Deadline(std::chrono::seconds(1)));
   ASSERT_FALSE(count);
   EXPECT_EQ(count.error().code, Errc::disconnected);
+}
+
+// A program that does something of its own about the signal.
+class PokeTakenTest : public PokeTest, public testing::WithParamInterface<std::pair<const char*, void*>> {
+ protected:
+  PokeTakenTest() { begins_at_once_ = false; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Action, PokeTakenTest,
+                         testing::Values(std::pair{"handler", reinterpret_cast<void*>(&on_other)},
+                                         std::pair{"ignored", reinterpret_cast<void*>(SIG_IGN)},
+                                         std::pair{"default", reinterpret_cast<void*>(SIG_DFL)}),
+                         [](const auto& information) { return information.param.first; });
+
+TEST_P(PokeTakenTest, our_handler_is_put_in_place_and_no_call_is_interrupted) {
+  seen->takes = true;
+  seen->own = GetParam().second;
+  begin();
+  expect_poked(poke(child_, 0, reinterpret_cast<std::uint64_t>(&seen->desk), Deadline(std::chrono::seconds(20))));
+  EXPECT_EQ(seen->desk.found.handler, GetParam().second);
+  EXPECT_EQ(seen->others, 0U);
+  expect_undisturbed_end();
+}
+
+TEST_F(PokeTest, a_process_that_has_become_another_program_is_left_alone) {
+  const Deadline patience(std::chrono::seconds(20));
+  const auto unmapped = poke(child_, 0, 4096, patience);
+  ASSERT_FALSE(unmapped);
+  EXPECT_EQ(unmapped.error().code, Errc::busy);
+  const auto no_mark = poke(child_, 0, reinterpret_cast<std::uint64_t>(&seen->desk), patience);
+  ASSERT_FALSE(no_mark);
+  EXPECT_EQ(no_mark.error().code, Errc::busy);
+  EXPECT_EQ(seen->poked, 0U);
+  expect_undisturbed_end();
+}
+
+// A second one would be lost, and the others wait for the thread that it was for.
+TEST_F(PokeTest, a_signal_of_the_same_number_that_waits_already) {
+  ASSERT_EQ(kill(child_, SIGSYS), 0);  // blocked by all
+  const auto count = poke(child_, 0, 0, Deadline(std::chrono::seconds(20)));
+  ASSERT_FALSE(count);
+  EXPECT_EQ(count.error().code, Errc::busy);
+  expect_undisturbed_end();
 }
 
 }  // namespace

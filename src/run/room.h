@@ -31,6 +31,7 @@ struct Room {
   struct Owned {
     std::atomic<std::uint32_t> pid{0};  // 0: free
     std::atomic<Life> life{Life::dormant};
+    std::atomic<std::uint64_t> desk{0};  // of one that is dormant: the address of its PokeDesk; 0: not yet
     Account account;
     // A process that is awake asks the keeper to stop its other threads: the id of the thread that asks; 0: none. The
     // answer is the number of threads that were sent the signal, and one; 0: not yet.
@@ -86,6 +87,7 @@ struct Room {
  private:
   void clear(Owned& owned) noexcept {
     budget.local.fetch_sub(owned.account.local.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
+    owned.desk.store(0, std::memory_order_relaxed);
     owned.life.store(Life::dormant, std::memory_order_relaxed);
     owned.stop_for.store(0, std::memory_order_relaxed);
     owned.stopped.store(0, std::memory_order_relaxed);

@@ -104,7 +104,10 @@ void Waker::wake(Room::Owned& owned) {
   const auto pid = static_cast<pid_t>(owned.pid.load(std::memory_order_acquire));
   auto sleeping = Room::Life::dormant;
   if (!owned.life.compare_exchange_strong(sleeping, Room::Life::waking, std::memory_order_acq_rel)) return;
-  const auto poked = poke(pid, 0, Deadline(kStopPatience));
+  // Without a desk it has just begun, and whatever handler there is may be the program's.
+  const std::uint64_t desk = owned.desk.load(std::memory_order_acquire);
+  const auto poked = desk != 0 ? poke(pid, 0, desk, Deadline(kStopPatience))
+                               : Expected<std::uint32_t>(Error{Errc::busy, "it has just begun"});
   if (poked) return;
   // Another time: it is ending, or does something that cannot be stopped now.
   spdlog::debug("process {} cannot be woken now: {}", pid, poked.error().message);
@@ -116,7 +119,7 @@ void Waker::wake(Room::Owned& owned) {
 void Waker::stop_threads(Room::Owned& owned) {
   const auto asking = static_cast<pid_t>(owned.stop_for.load(std::memory_order_acquire));
   const auto pid = static_cast<pid_t>(owned.pid.load(std::memory_order_acquire));
-  const auto count = poke(pid, asking, Deadline(kStopPatience));
+  const auto count = poke(pid, asking, 0, Deadline(kStopPatience));
   // A process with one thread has none to stop, which is as good.
   const bool none = !count && count.error().code == Errc::disconnected;
   if (!count && !none) return;  // asked again at the next look

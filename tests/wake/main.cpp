@@ -2,7 +2,9 @@
 // uses so much memory that comex has to take the process over. Then each call is given what it waits for. None may have
 // been interrupted, and all that was written must be there. Prints one line per thing that is wrong, and a last one.
 //
-//   wake_load MEBIBYTES
+//   wake_load MEBIBYTES [MOST]
+//
+// MOST: of that memory, which comes from operator new, how much may be in RAM in the end, in MiB.
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -24,6 +26,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "wake/resident.h"
 
 namespace {
 
@@ -150,6 +154,7 @@ int main(int count, char** arguments) {
   std::size_t bad = 0;
   for (std::size_t i = 0; i < memory.size(); ++i) bad += memory[i] != i * 0x9E3779B97F4A7C15;
   expect(bad == 0, "memory");
+  if (count > 2) expect(is_within(std::strtoull(arguments[2], nullptr, 10) << 20), "the budget");
 
   for_read.give('r');
   for_readv.give('v');

@@ -167,6 +167,14 @@ void deliver(ThreadState& state, const Arrival& arrival, ucontext_t& frame, cons
   Signals::set_mask(state, frame, mask);
 }
 
+void deliver_aside(ThreadState& state, ucontext_t& frame) noexcept {
+  if (state.aside.signal == 0) return;
+  deliver(state, state.aside, frame, state.wait_masked ? &state.wait_mask : nullptr);
+  state.aside_masked = false;
+  state.wait_masked = false;
+  state.aside.signal = 0;
+}
+
 void return_from_handler(ThreadState& state, ucontext_t& frame) noexcept {
   Context theirs;
   if (!copy_in(get(frame.uc_mcontext, REG_RSP), &theirs, sizeof theirs)) die(SIGSEGV);

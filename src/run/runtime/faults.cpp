@@ -58,6 +58,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   const bool fault = info->si_code > 0;
   const bool write = (frame.uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
   const bool resolved = fault && make_resident(PageNo::of(info->si_addr), write);
+  if (resolved && state != nullptr && before != 0 && !state->waiting) deliver_aside(*state, frame);
   if (state != nullptr) state->selector = before;
   // In our own code nobody can answer it.
   if (!resolved && fault && before == 0) Signals::reset(signal);

@@ -298,14 +298,6 @@ std::int64_t serve(const Call& call, ucontext_t& context) {
   }
 }
 
-// The signal that came during the call, now that nothing of it is left.
-void deliver_aside(ThreadState& state, ucontext_t& frame) {
-  if (state.aside.signal == 0) return;
-  deliver(state, state.aside, frame, state.wait_masked ? &state.wait_mask : nullptr);
-  state.aside.signal = 0;
-  state.wait_masked = false;
-}
-
 }  // namespace
 
 void on_call(int signal, siginfo_t* info, void* context) {
@@ -325,7 +317,7 @@ void on_call(int signal, siginfo_t* info, void* context) {
   const Call call{get(REG_RAX), {get(REG_RDI), get(REG_RSI), get(REG_RDX), get(REG_R10), get(REG_R8), get(REG_R9)}};
   if (state->aside.signal != 0) {
     // It came during a direct call. The call that brought us here is for after its handler.
-    mask_of(frame) = state->aside_mask;
+    if (state->aside_masked) mask_of(frame) = state->aside_mask;
     registers[REG_RIP] -= kCallBytes;
   } else if (call.number == SYS_rt_sigreturn) {
     return_from_handler(*state, frame);

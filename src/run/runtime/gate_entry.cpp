@@ -10,6 +10,8 @@ asm(R"(
   .type comex_gate_restorer, @function
   .type comex_gate_clone, @function
   .type comex_gate_exit, @function
+  .globl comex_gate_instruction
+  .hidden comex_gate_instruction
   .globl comex_gate_wait, comex_wait_check, comex_wait_call, comex_wait_abort
   .hidden comex_gate_wait, comex_wait_check, comex_wait_call, comex_wait_abort
   .type comex_gate_wait, @function
@@ -23,6 +25,7 @@ comex_gate_call:
   mov %r8, %r10
   mov %r9, %r8
   mov 8(%rsp), %r9
+comex_gate_instruction:
   syscall
   ret
 

@@ -19,6 +19,8 @@ extern const char comex_gate_end[];
 // Makes a system call; returns what the kernel returned, -errno included.
 std::int64_t comex_gate_call(std::uint64_t number, std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t d,
                              std::uint64_t e, std::uint64_t f);
+// Where it does: a thread that is sent here by others makes the call that is in its registers.
+extern const char comex_gate_instruction[];
 // The same for a call that may wait, unless *aside is not 0: a signal handler that sets it finds the program between
 // comex_wait_check and comex_wait_call if the call has not been made, or is to be made again, and sends it to
 // comex_wait_abort, where kMakeAgain is returned. After the call it is where the call returned.

@@ -40,15 +40,20 @@ bool Signals::calls(const KernelAction& action) noexcept {
 }
 
 // Everything else waits while we work: a handler of the program must not find our locks held by its own thread.
-void Signals::take(int signal, Handler handler, std::uint64_t flags, KernelAction* previous) noexcept {
-  const KernelAction mine{reinterpret_cast<void*>(handler), SA_SIGINFO | SA_NODEFER | kRestorer | flags,
-                          reinterpret_cast<void*>(&comex_gate_restorer), open(~std::uint64_t{0})};
-  (void)kernel_action(signal, &mine, previous);
+KernelAction Signals::ours(Handler handler, std::uint64_t flags) noexcept {
+  return KernelAction{reinterpret_cast<void*>(handler), SA_SIGINFO | SA_NODEFER | kRestorer | flags,
+                      reinterpret_cast<void*>(&comex_gate_restorer), open(~std::uint64_t{0})};
 }
 
-void Signals::expect(Handler poke) noexcept {
+const PokeDesk& Signals::expect(Handler poke) noexcept {
   // Not on another stack: what is registered is the program's, and may be small.
-  take(SIGSYS, poke, 0, &actions_[SIGSYS]);
+  desk_.open(reinterpret_cast<std::uint64_t>(comex_gate_instruction), ours(poke, 0));
+  (void)kernel_action(SIGSYS, &desk_.ours, &actions_[SIGSYS]);
+  return desk_;
+}
+
+void Signals::arrive_dormant(const siginfo_t& info) noexcept {
+  act_by_default(SIGSYS, info, actions_[SIGSYS].handler == reinterpret_cast<void*>(SIG_IGN));
 }
 
 void Signals::begin(Handler faults, Handler calls_handler) noexcept {
@@ -57,11 +62,18 @@ void Signals::begin(Handler faults, Handler calls_handler) noexcept {
     if (ours || kernel_action(signal, nullptr, &actions_[signal]) < 0) continue;
     if (calls(actions_[signal])) (void)install(signal, actions_[signal]);
   }
-  take(SIGBUS, faults, SA_ONSTACK, &actions_[SIGBUS]);
-  KernelAction before{};
-  take(SIGSYS, calls_handler, SA_ONSTACK, &before);
-  // The program's own, if it has taken the signal for itself since expect(), or there was none.
-  if (before.restorer != reinterpret_cast<void*>(&comex_gate_restorer)) actions_[SIGSYS] = before;
+  const KernelAction for_faults = ours(faults, SA_ONSTACK);
+  (void)kernel_action(SIGBUS, &for_faults, &actions_[SIGBUS]);
+  const KernelAction for_calls = ours(calls_handler, SA_ONSTACK);
+  KernelAction before;
+  (void)kernel_action(SIGSYS, &for_calls, &before);
+  // A process that wakes as it begins has expected nothing. In another the handler is the one of the desk, and what the
+  // program has set since expect() was found when the keeper put it there.
+  if (desk_.mark != PokeDesk::kMark) {
+    actions_[SIGSYS] = before;
+  } else if (desk_.found.handler != desk_.ours.handler) {
+    actions_[SIGSYS] = desk_.found;
+  }
 }
 
 std::int64_t Signals::install(int signal, const KernelAction& action) noexcept {
@@ -123,14 +135,14 @@ void Signals::act_by_default(int signal, const siginfo_t& info, bool ignored) no
   const bool sent = info.si_code <= 0;
   if (sent && ignored) return;
   reset(signal);
-  // A fault happens again.
-  if (sent) {
+  // A fault happens again; a call that a filter of the program's has stopped (seccomp) does not.
+  if (sent || signal == SIGSYS) {
     const auto self = static_cast<std::uint64_t>(comex_gate_call(SYS_gettid, 0, 0, 0, 0, 0, 0));
     comex_gate_call(SYS_tkill, self, static_cast<std::uint64_t>(signal), 0, 0, 0, 0);
   }
 }
 
-void Signals::arrive(int signal, siginfo_t* info, ucontext_t& frame) noexcept {
+void Signals::arrive(int signal, siginfo_t* info, ucontext_t& frame, bool inside) noexcept {
   Arrival arrival;
   arrival.signal = signal;
   arrival.info = *info;
@@ -144,9 +156,12 @@ void Signals::arrive(int signal, siginfo_t* info, ucontext_t& frame) noexcept {
   }
   if ((arrival.action.flags & SA_RESETHAND) != 0) actions_[signal] = KernelAction{};
   ThreadState& state = *this_thread();
-  if (!state.waiting) return deliver(state, arrival, frame, nullptr);
+  // Code of ours is no place for a handler of the program's. Only the two signals that are not blocked there get here.
+  if (!inside && !state.waiting) return deliver(state, arrival, frame, nullptr);
   if (state.aside.signal != 0) return;  // one of ours, sent by somebody, on top of another
   state.aside = arrival;
+  if (!state.waiting) return;
+  state.aside_masked = true;
   state.aside_mask = mask_of(frame);
   mask_of(frame) = open(~std::uint64_t{0});
   leave_call(frame);
@@ -161,7 +176,9 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   state->selector = 0;
   auto& frame = *static_cast<ucontext_t*>(context);
   if (!state->waiting) use_stack_from(*state, frame);
-  signals.arrive(signal, info, frame);
+  const bool inside = before == 0;
+  signals.arrive(signal, info, frame, inside);
+  if (!inside && !state->waiting) deliver_aside(*state, frame);
   state->selector = before;
   errno = error;
 }

@@ -5,7 +5,8 @@
 // All signals that the program handles come to a handler of ours first, which has its own called (delivery.h).
 //
 // A signal that interrupts a call that was let through (ThreadState::waiting) is put aside: the call ends, or is not
-// made at all, the gate is left, and then the program's handler is called.
+// made at all, the gate is left, and then the program's handler is called. So is a SIGBUS or SIGSYS that somebody sends
+// while a thread is in our own code, where all others are blocked.
 //
 // Thread safety: any thread. Fault path: yes.
 #pragma once
@@ -16,18 +17,11 @@
 #include <cstdint>
 
 #include "base/mutex.h"
+#include "run/poke_desk.h"
 
 namespace comex::runtime {
 
 struct ThreadState;
-
-// As rt_sigaction(2) has it, which is not how libc has it.
-struct KernelAction {
-  void* handler = nullptr;
-  std::uint64_t flags = 0;
-  void* restorer = nullptr;
-  std::uint64_t mask = 0;
-};
 
 // A signal that has come, and what the program wanted done about it then.
 struct Arrival {
@@ -46,8 +40,11 @@ class Signals {
  public:
   using Handler = void (*)(int, siginfo_t*, void*);
 
-  // Takes SIGSYS, for the one that the keeper sends, while the process is dormant.
-  void expect(Handler poke) noexcept;
+  // Takes SIGSYS, for the one that the keeper sends, while the process is dormant. The program may take it away again:
+  // returns what the keeper needs to bring it back.
+  const PokeDesk& expect(Handler poke) noexcept;
+  // SIGSYS has come to a dormant process, and is not the keeper's.
+  void arrive_dormant(const siginfo_t& info) noexcept;
   // Takes SIGBUS and SIGSYS, and puts itself in front of the handlers that there are.
   void begin(Handler faults, Handler calls) noexcept;
 
@@ -67,20 +64,22 @@ class Signals {
   // A mask without what must not be blocked.
   static constexpr std::uint64_t open(std::uint64_t mask) { return mask & ~kOurs; }
 
-  // A signal of the program's has come to a handler of ours, whose frame this is.
-  void arrive(int signal, siginfo_t* info, ucontext_t& frame) noexcept;
+  // A signal of the program's has come to a handler of ours, whose frame this is. `inside`: while the thread was in
+  // code of ours. Then whoever leaves that has it delivered (deliver_aside).
+  void arrive(int signal, siginfo_t* info, ucontext_t& frame, bool inside) noexcept;
   // The default action from now on.
   static void reset(int signal) noexcept;
 
  private:
   static constexpr int kSignals = 64;
   static bool calls(const KernelAction& action) noexcept;
-  static void take(int signal, Handler handler, std::uint64_t flags, KernelAction* previous) noexcept;
+  static KernelAction ours(Handler handler, std::uint64_t flags) noexcept;
   std::int64_t install(int signal, const KernelAction& action) noexcept;
   void act_by_default(int signal, const siginfo_t& info, bool ignored) noexcept;
 
   Mutex mutex_;                         // orders changes
   KernelAction actions_[kSignals + 1];  // the program's
+  PokeDesk desk_;
 };
 
 extern Signals signals;

@@ -13,6 +13,7 @@
 #include "base/futex.h"
 #include "run/outpost.h"
 #include "run/own_descriptors.h"
+#include "run/poke_desk.h"
 #include "run/room.h"
 #include "run/runtime/delivery.h"
 #include "run/runtime/exec.h"
@@ -80,7 +81,7 @@ Room* enter_room(const char* path) {
 
 // What the signal by which the keeper wakes us comes to while the process is dormant.
 void on_poke(int, siginfo_t* info, void* context) {
-  (void)world.come(*info);
+  if (!world.come(*info)) return signals.arrive_dormant(*info);
   ThreadState* const state = this_thread();
   if (state != nullptr) take_over(*state, *static_cast<ucontext_t*>(context));
 }
@@ -94,9 +95,18 @@ void open_account() {
   futex_wake_all_shared(process.room->request);
 }
 
+constinit const PokeDesk* desk = nullptr;
+
+// From now on the keeper can wake the process.
+void show_desk() {
+  process.owned->desk.store(reinterpret_cast<std::uint64_t>(desk), std::memory_order_release);
+}
+
 // After a fork of a process that is dormant.
 void begin_dormant_child() {
-  if (process.pager == nullptr) open_account();
+  if (process.pager != nullptr) return;
+  open_account();
+  show_desk();
 }
 
 // All that a process does that never comes near its budget.
@@ -115,7 +125,8 @@ void begin(const char* variable) {
   }
   if (process.room->at_once.load(std::memory_order_relaxed)) return world.wake_alone();
   prctl(PR_SET_PTRACER, process.room->keeper.load(std::memory_order_relaxed));  // where Yama asks for it
-  signals.expect(&on_poke);
+  desk = &signals.expect(&on_poke);
+  show_desk();
   pthread_atfork(nullptr, nullptr, &begin_dormant_child);
 }
 

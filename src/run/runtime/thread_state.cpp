@@ -26,6 +26,7 @@ ThreadState* Threads::enter(std::uint32_t owner) noexcept {
     if (stacks_ != nullptr) state.stack_top = stacks_ + (i + 1) * ThreadState::kStackBytes;
     state.waiting = false;
     state.aside.signal = 0;
+    state.aside_masked = false;
     state.wait_masked = false;
     state.blocked = 0;
     state.program_stack = no_stack();

@@ -51,7 +51,8 @@ struct ThreadState {
   // A call that was let through is under way, and signals of the program may come: they are put aside.
   volatile bool waiting = false;
   Arrival aside;
-  std::uint64_t aside_mask = 0;  // what was blocked when it came
+  bool aside_masked = false;     // everything is blocked since it came, and
+  std::uint64_t aside_mask = 0;  // ... this was before
   std::uint64_t wait_mask = 0;   // given with a call that a signal ended, if wait_masked
   bool wait_masked = false;
   std::uint64_t blocked = 0;           // of our signals, what the program believes to have blocked
