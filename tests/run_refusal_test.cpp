@@ -46,6 +46,11 @@ TEST_F(RunRefusal, a_program_that_the_runtime_cannot_be_loaded_into) {
   expect(run({}, loader_cache), 2, "statically linked");
 }
 
+TEST_F(RunRefusal, a_prefetcher_that_there_is_not) {
+  expect(run({"--prefetch", "fortune-teller"}), 2,
+         "--prefetch: 'fortune-teller' is no prefetcher; use none, next, stride, readahead, leap");
+}
+
 TEST_F(RunRefusal, sizes_that_make_no_sense) {
   expect(run({"--local", "15M"}), 2, "the least is 16.0 MiB");
   expect(run({"--local", "lots"}), 2, "--local");

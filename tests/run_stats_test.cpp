@@ -17,9 +17,10 @@ using Json = nlohmann::json;
 
 class RunStats : public testing::Test {
  protected:
-  Outcome run(const std::vector<std::string>& program) {
+  Outcome run(const std::vector<std::string>& program, const std::string& prefetch = "next") {
     std::vector<std::string> arguments{
-        "run", "--at-once", "--local", "16M", "--summary", "--stats", folder_.path("stats.json"), "--"};
+        "run",        "--at-once", "--local", "16M", "--summary", "--stats", folder_.path("stats.json"),
+        "--prefetch", prefetch,    "--"};
     arguments.insert(arguments.end(), program.begin(), program.end());
     return run_comex(arguments, folder_.path("."));
   }
@@ -54,6 +55,24 @@ TEST_F(RunStats, of_a_program_that_scans_and_writes) {
   EXPECT_EQ(json["per_process"][0]["pages_in"], json["pages_in"]);
   EXPECT_EQ(json["per_process"][0]["name"], "comex-paging-lo");
   EXPECT_NE(outcome.errors.find("from nodes"), std::string::npos) << outcome.errors;
+}
+
+TEST_F(RunStats, leap_follows_a_stride_and_brings_nothing_at_random) {
+  constexpr std::uint64_t kPages = 64 << 8;
+  for (const std::string pass : {"stride10", "random"}) {
+    const Outcome outcome = run({COMEX_PAGING_LOAD, "--set", "64M", "--pass", pass}, "leap");
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const Json json = stats();
+    ASSERT_TRUE(json.is_object());
+    const auto reads = json["faults"]["from_node"].get<std::uint64_t>();
+    const auto pages = json["pages_in"].get<std::uint64_t>();
+    if (pass == "random") {
+      EXPECT_LE(pages, reads + kPages / 50) << json;
+    } else {
+      EXPECT_LE(reads, kPages / 4) << json;
+      EXPECT_LE(pages, kPages + kPages / 10) << json;
+    }
+  }
 }
 
 TEST_F(RunStats, of_a_tree_whose_root_is_killed) {

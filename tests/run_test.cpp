@@ -30,8 +30,9 @@ class RunTest : public testing::TestWithParam<How> {
         start_node({"--listen", "127.0.0.1:0", "--socket", folder_.path("node.sock")}, folder_.path("."), "512M"));
     url_ = GetParam().over == Over::shm ? node_->shm->text() : node_->tcp->text();
   }
-  Outcome run(const std::string& local, std::vector<std::string> program) {
-    std::vector<std::string> arguments{"run", "--local", local, "--pool", url_, "--faults", GetParam().faults, "--"};
+  Outcome run(const std::string& local, std::vector<std::string> program, const std::string& prefetch = "next") {
+    std::vector<std::string> arguments{"run", "--local", local, "--pool", url_, "--faults", GetParam().faults};
+    arguments.insert(arguments.end(), {"--prefetch", prefetch, "--"});
     arguments.insert(arguments.end(), program.begin(), program.end());
     return run_comex(arguments, folder_.path("."));
   }
@@ -65,6 +66,18 @@ TEST_P(RunTest, a_checking_program_four_times_its_budget) {
                                         "--pass", "stride10", "--pass", "random", "--pass", "random-write"});
     EXPECT_EQ(outcome.code, 0) << outcome.errors;
     EXPECT_NE(outcome.output.find("\"pages_wrong\":0"), std::string::npos) << outcome.output;
+  }
+  EXPECT_TRUE(all_frames_come_back());
+}
+
+TEST_P(RunTest, a_checking_program_with_each_prefetcher) {
+  for (const char* prefetch : {"none", "stride", "readahead", "leap"}) {
+    const Outcome outcome = run("16M",
+                                {COMEX_PAGING_LOAD, "--set", "48M", "--threads", "2", "--pass", "sequential", "--pass",
+                                 "stride10", "--pass", "random-write"},
+                                prefetch);
+    EXPECT_EQ(outcome.code, 0) << prefetch << ": " << outcome.errors;
+    EXPECT_NE(outcome.output.find("\"pages_wrong\":0"), std::string::npos) << prefetch << ": " << outcome.output;
   }
   EXPECT_TRUE(all_frames_come_back());
 }

@@ -96,7 +96,7 @@ class FaultMessagesTest : public testing::Test {
   Account account_;
   Share share_{budget_, account_};
   std::optional<Fifo> victims_;
-  const NextPages prefetcher_;
+  NextPages prefetcher_;
   NoPins pins_;
   std::unique_ptr<Pager> pager_;
   std::vector<std::byte> bounce_;

@@ -31,7 +31,7 @@ class Leap final : public Prefetcher {
   [[nodiscard]] std::int32_t trend_of(const FaultStream& stream) const noexcept;
   [[nodiscard]] std::uint32_t window_of(const FaultStream& stream) const noexcept;
 
-  Config config_;
+  Config config_{};
 };
 
 }  // namespace comex

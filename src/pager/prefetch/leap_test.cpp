@@ -28,7 +28,7 @@ class LeapTest : public ::testing::Test {
     return page;
   }
 
-  const Leap leap_;
+  Leap leap_;
   History history_;
   Plan last_;
 };

@@ -32,7 +32,7 @@ class NextPages final : public Prefetcher {
   std::uint32_t around(History& history) const noexcept;
   void judge(History& history, std::uint32_t pages) const noexcept;
 
-  Config config_;
+  Config config_{};
 };
 
 }  // namespace comex

@@ -27,7 +27,7 @@ class ReadAhead final : public Prefetcher {
  private:
   [[nodiscard]] std::uint32_t window(const FaultStream& stream, PageNo before) const noexcept;
 
-  Config config_;
+  Config config_{};
 };
 
 }  // namespace comex

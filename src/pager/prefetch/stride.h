@@ -23,7 +23,7 @@ class Strides final : public Prefetcher {
   }
 
  private:
-  Config config_;
+  Config config_{};
 };
 
 }  // namespace comex
