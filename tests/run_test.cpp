@@ -102,6 +102,20 @@ TEST_P(RunTest, the_signal_by_which_processes_are_woken_ends_one_that_is_sent_it
   EXPECT_EQ(run("16M", {"/bin/sh", "-c", "kill -SYS $$; echo not here"}).code, 128 + SIGSYS);
 }
 
+// posix_spawn puts the actions of the child, which shares the program's memory, back to the default.
+TEST_P(RunTest, a_program_that_starts_another_keeps_its_handlers) {
+  const auto script = folder_.file("spawn.py", R"(
+import os, signal
+data = bytearray(32_000_000)
+for i in range(0, len(data), 4096): data[i] = 1
+signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))
+print(os.system('true'), flush=True)
+os.kill(os.getpid(), signal.SIGUSR1)
+print('end')
+)");
+  expect_same("16M", {"/usr/bin/python3", script});
+}
+
 TEST_P(RunTest, a_shell_with_pipes_and_children) {
   expect_same("16M", {"/bin/sh", "-c",
                       "seq 1 50000 | sort -n -r | head -3; x=$(echo sub); echo $x; (exit 3); echo $?; "

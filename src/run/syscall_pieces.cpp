@@ -28,17 +28,15 @@ Pieces by_file(const Entry& row, Descriptor descriptor) noexcept {
 
 Pieces by_socket(const Call& call, const Entry& row, Descriptor descriptor) noexcept {
   if (descriptor != Descriptor::stream) return Pieces::never;
+  const bool message = row.number == kSendmsg || row.number == kRecvmsg;
+  const std::uint64_t flags = call.arguments[message ? 2 : 3] & ~kHarmlessFlags;
   switch (row.number) {
-    case kSendto: return (call.arguments[3] & ~kHarmlessFlags) == 0 ? Pieces::all : Pieces::never;
-    case kRecvfrom: {
-      const auto flags = call.arguments[3] & ~kHarmlessFlags;
+    case kSendto:
+    case kSendmsg: return flags == 0 ? Pieces::all : Pieces::never;
+    case kRecvfrom:
+    case kRecvmsg:
       if (flags == kWaitAll) return Pieces::all;
       return flags == 0 ? Pieces::first : Pieces::never;
-    }
-    // A control message belongs to a place in the stream: only the gate, which has read the header, knows there is
-    // none.
-    case kSendmsg:
-    case kRecvmsg:
     default: return Pieces::never;
   }
 }

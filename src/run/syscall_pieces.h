@@ -11,6 +11,9 @@
 // Why messages are never cut: each piece of a write to a datagram or packet socket, an eventfd, a terminal-like device
 // or /dev/fuse would be a message of its own, and a read of a message into a smaller buffer loses the rest of it.
 //
+// Control messages (sendmsg, recvmsg) belong to a place in the stream: those sent go with the first piece, and the
+// first that is received ends the call, as it does in the kernel where they are descriptors.
+//
 // Known differences to one call, which the manual allows: with O_APPEND, or on a pipe with several writers, another
 // writer's data may come between pieces (longer than PIPE_BUF it may anyway); another reader of the file may see the
 // first pieces before the last are there. With O_DIRECT the length of a piece must be a multiple of the block size:

@@ -26,6 +26,11 @@ TEST(PiecesOf, a_stream_is_written_whole_and_read_short) {
   EXPECT_EQ(of(SYS_recvfrom, Descriptor::stream, {0, 0, 0, MSG_PEEK}), Pieces::never);
   EXPECT_EQ(of(SYS_sendto, Descriptor::stream, {0, 0, 0, MSG_OOB}), Pieces::never);
   EXPECT_EQ(of(SYS_sendto, Descriptor::stream, {0, 0, 0, MSG_NOSIGNAL | MSG_DONTWAIT}), Pieces::all);
+  EXPECT_EQ(of(SYS_sendmsg, Descriptor::stream, {0, 0, MSG_NOSIGNAL}), Pieces::all);
+  EXPECT_EQ(of(SYS_sendmsg, Descriptor::stream, {0, 0, MSG_OOB}), Pieces::never);
+  EXPECT_EQ(of(SYS_recvmsg, Descriptor::stream), Pieces::first);
+  EXPECT_EQ(of(SYS_recvmsg, Descriptor::stream, {0, 0, MSG_WAITALL}), Pieces::all);
+  EXPECT_EQ(of(SYS_recvmsg, Descriptor::stream, {0, 0, MSG_PEEK}), Pieces::never);
 }
 
 TEST(PiecesOf, messages_are_never_cut) {

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "syscalls/suite.h"
@@ -64,6 +65,50 @@ struct Drain {
   void wait() { pthread_join(thread, nullptr); }
 };
 
+// Writes numbered bytes in another thread, and closes.
+struct Feed {
+  int fd = -1;
+  pthread_t thread{};
+
+  explicit Feed(int to) : fd(to) { check(pthread_create(&thread, nullptr, run, this) == 0, "pthread_create"); }
+  ~Feed() { pthread_join(thread, nullptr); }
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+  static void* run(void* which) {
+    const int fd = static_cast<Feed*>(which)->fd;
+    static thread_local std::uint64_t some[8192];
+    for (std::size_t at = 0; at < kLong; at += sizeof some) {
+      for (std::size_t i = 0; i < 8192; ++i) some[i] = at + i * sizeof some[0];
+      for (std::size_t sent = 0; sent < sizeof some;) {
+        const ssize_t n = write(fd, reinterpret_cast<const char*>(some) + sent, sizeof some - sent);
+        if (n <= 0) return nullptr;
+        sent += static_cast<std::size_t>(n);
+      }
+    }
+    close(fd);
+    return nullptr;
+  }
+};
+
+// All of a buffer, in three parts.
+msghdr* place_message(char* memory) {
+  auto* vectors = place<iovec>(3);
+  vectors[0] = {memory, 5000};
+  vectors[1] = {memory + 5000, kLong / 2};
+  vectors[2] = {memory + 5000 + kLong / 2, kLong / 2 - 5000};
+  auto* header = place<msghdr>();
+  header->msg_iov = vectors;
+  header->msg_iovlen = 3;
+  return header;
+}
+
+cmsghdr* give_control(msghdr* header) {
+  const std::size_t bytes = CMSG_SPACE(sizeof(int));
+  header->msg_control = place<std::uint64_t>(bytes / sizeof(std::uint64_t));
+  header->msg_controllen = bytes;
+  return static_cast<cmsghdr*>(header->msg_control);
+}
+
 void connect_pair(int (&ends)[2]) {
   const int listener = static_cast<int>(must(socket(AF_INET, SOCK_STREAM, 0), "socket"));
   sockaddr_in address{};
@@ -99,6 +144,96 @@ CASE(long_write_to_a_pipe_and_a_socket) {
   write_and_check("pipe", ends[0], ends[1], [&](int fd) { return must(write(fd, buffer.data(), kLong), "write"); });
   connect_pair(ends);
   write_and_check("tcp", ends[0], ends[1], [&](int fd) { return must(send(fd, buffer.data(), kLong, 0), "send"); });
+}
+
+CASE(long_message_to_a_socket) {
+  LongBuffer buffer;
+  buffer.number();
+  msghdr* header = place_message(buffer.data());
+  int ends[2];
+  connect_pair(ends);
+  write_and_check("tcp", ends[0], ends[1], [&](int fd) { return EVICTED(sendmsg(fd, header, 0)); });
+}
+
+CASE(long_message_from_a_socket) {
+  LongBuffer buffer;
+  msghdr* header = place_message(buffer.data());
+  give_control(header);
+  int ends[2];
+  connect_pair(ends);
+  const Feed feed(ends[1]);
+  const long n = EVICTED(recvmsg(ends[0], header, MSG_WAITALL));
+  result("%ld received, %s, %zu bytes of control, flags %x", n,
+         is_numbered(buffer.data(), 0, kLong) ? "right" : "wrong", header->msg_controllen,
+         static_cast<unsigned>(header->msg_flags));
+  close(ends[0]);
+}
+
+// More than there is: a part, and the next call says why.
+CASE(long_message_from_a_socket_that_does_not_wait) {
+  LongBuffer buffer;
+  msghdr* header = place_message(buffer.data());
+  int ends[2];
+  must(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), "socketpair");
+  must(write(ends[1], "0123456789", 10), "write");
+  const long n = EVICTED(recvmsg(ends[0], header, MSG_WAITALL | MSG_DONTWAIT));
+  const long none = recvmsg(ends[0], header, MSG_WAITALL | MSG_DONTWAIT);
+  result("%ld and %ld received, %.10s, %s", n, none, buffer.data(), errno == EAGAIN ? "try again" : "wrong");
+  close(ends[0]);
+  close(ends[1]);
+}
+
+// A descriptor goes with the first byte, and is not sent twice.
+CASE(long_message_with_a_descriptor) {
+  LongBuffer buffer;
+  buffer.number();
+  int ends[2], given[2];
+  must(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), "socketpair");
+  must(pipe(given), "pipe");
+  msghdr* header = place_message(buffer.data());
+  cmsghdr* control = give_control(header);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(control), &given[1], sizeof(int));
+  struct Taker {
+    int from;
+    std::size_t bytes = 0, descriptors = 0;
+    bool good = true;
+    int last = -1;
+    static void* run(void* which) {
+      auto* taker = static_cast<Taker*>(which);
+      static thread_local char some[65536];
+      for (;;) {
+        alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))];
+        iovec vector{some, sizeof some};
+        msghdr one{};
+        one.msg_iov = &vector;
+        one.msg_iovlen = 1;
+        one.msg_control = room;
+        one.msg_controllen = sizeof room;
+        const ssize_t n = recvmsg(taker->from, &one, 0);
+        if (n <= 0) return nullptr;
+        taker->good = taker->good && is_numbered(some, taker->bytes, static_cast<std::size_t>(n));
+        taker->bytes += static_cast<std::size_t>(n);
+        if (one.msg_controllen == 0) continue;
+        ++taker->descriptors;
+        std::memcpy(&taker->last, CMSG_DATA(CMSG_FIRSTHDR(&one)), sizeof(int));
+      }
+    }
+  } taker{ends[0]};
+  pthread_t thread{};
+  check(pthread_create(&thread, nullptr, Taker::run, &taker) == 0, "pthread_create");
+  const long n = EVICTED(sendmsg(ends[1], header, MSG_NOSIGNAL));
+  close(ends[1]);
+  pthread_join(thread, nullptr);
+  close(ends[0]);
+  char byte = 0;
+  must(write(taker.last, "x", 1), "write to what was sent");
+  must(read(given[0], &byte, 1), "read");
+  result("%ld sent, %zu received, %s, %zu descriptors, %c through it", n, taker.bytes, taker.good ? "right" : "wrong",
+         taker.descriptors, byte);
+  for (const int fd : {given[0], given[1], taker.last}) close(fd);
 }
 
 CASE(long_write_and_read_of_a_file) {

@@ -9,6 +9,7 @@
 #include <termios.h>
 
 #include <algorithm>
+#include <cstddef>
 
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/program_memory.h"
@@ -60,15 +61,18 @@ Descriptor kind_of(std::uint64_t fd) noexcept {
 }  // namespace
 
 LongTransfer::Shape LongTransfer::shape_of(const Call& call, const syscalls::Entry& entry) noexcept {
-  if (call.number == SYS_getrandom) return {0, 1, 0, false};
-  const bool vectors = entry.memory[0].extent == syscalls::Extent::iovec;
+  using syscalls::Extent;
+  if (call.number == SYS_getrandom) return {What::bytes, 0, 1, 0};
+  const Extent extent = entry.memory[0].extent;
+  const What what = extent == Extent::iovec ? What::vectors : What::bytes;
   switch (entry.cut) {
-    case Cut::by_file: return {1, 2, 0, vectors};
+    case Cut::by_file: return {what, 1, 2, 0};
     case Cut::by_socket:
-      return vectors || entry.memory[0].extent == syscalls::Extent::bytes ? Shape{1, 2, 0, vectors} : Shape{};
+      if (extent == Extent::message) return {What::message, 1, 0, 0};
+      return extent == Extent::iovec || extent == Extent::bytes ? Shape{what, 1, 2, 0} : Shape{};
     case Cut::at_offset: {
       constexpr std::uint64_t kHere = UINT64_MAX;  // of preadv2 and pwritev2
-      return {1, 2, static_cast<std::uint8_t>(call.arguments[3] == kHere ? 0 : 3), vectors};
+      return {what, 1, 2, static_cast<std::uint8_t>(call.arguments[3] == kHere ? 0 : 3)};
     }
     default: return {};
   }
@@ -78,34 +82,68 @@ LongTransfer::LongTransfer(const Call& call, std::uint64_t most) noexcept
     : call_(call), most_(most & ~std::uint64_t{syscalls::kPieceAlignment - 1}) {
   const syscalls::Entry& entry = syscalls::entry(call.number);
   shape_ = shape_of(call, entry);
-  if (shape_.count == 0) return;
-  const std::uint64_t count = call.arguments[shape_.count];
-  if (shape_.vectors ? !measure() : count <= most_) return;
-  if (!shape_.vectors) bytes_ = std::min<std::uint64_t>(count, syscalls::kMaxTransfer);
+  if (shape_.what == What::nothing) return;
+  if (shape_.what == What::bytes) {
+    const std::uint64_t count = call.arguments[shape_.count];
+    if (count <= most_) return;
+    bytes_ = std::min<std::uint64_t>(count, syscalls::kMaxTransfer);
+  } else if (!find_vectors() || !measure()) {
+    return;
+  }
   const Descriptor kind = call.number == SYS_getrandom ? Descriptor::message : kind_of(call.arguments[0]);
   pieces_ = syscalls::pieces_of(call, kind);
   file_ = kind == Descriptor::file;
 }
 
+bool LongTransfer::find_vectors() noexcept {
+  const std::uint64_t memory = call_.arguments[shape_.memory];
+  if (shape_.what == What::vectors) {
+    list_ = memory;
+    listed_ = call_.arguments[shape_.count];
+    return true;
+  }
+  if (!copy_in(memory, &program_header_, sizeof program_header_)) return false;
+  list_ = reinterpret_cast<std::uint64_t>(program_header_.msg_iov);
+  listed_ = program_header_.msg_iovlen;
+  if (receives_message() || program_header_.msg_controllen == 0) return true;
+  // Those of sockets in general (descriptors, credentials) go with the first byte. Those of a protocol (the type of a
+  // record of TLS) are about all of them.
+  cmsghdr control;
+  return copy_in(reinterpret_cast<std::uint64_t>(program_header_.msg_control), &control, sizeof control) &&
+         control.cmsg_level == SOL_SOCKET;
+}
+
+bool LongTransfer::receives_message() const noexcept {
+  return shape_.what == What::message && call_.number == SYS_recvmsg;
+}
+
+void LongTransfer::tell_header() const noexcept {
+  const auto tell = [&](std::size_t offset, const auto& field) {
+    (void)copy_out(call_.arguments[shape_.memory] + offset, &field, sizeof field);
+  };
+  tell(offsetof(msghdr, msg_namelen), answer_.msg_namelen);
+  tell(offsetof(msghdr, msg_controllen), answer_.msg_controllen);
+  tell(offsetof(msghdr, msg_flags), answer_.msg_flags);
+}
+
 bool LongTransfer::measure() noexcept {
-  const std::uint64_t count = call_.arguments[shape_.count];
-  if (count == 0 || count > kMostVectors) return false;
+  if (listed_ == 0 || listed_ > kMostVectors) return false;
   std::array<iovec, kVectors> some;
-  for (std::uint64_t i = 0; i < count; i += kVectors) {
-    const std::uint64_t now = std::min<std::uint64_t>(kVectors, count - i);
-    if (!copy_in(call_.arguments[shape_.memory] + i * sizeof(iovec), some.data(), now * sizeof(iovec))) return false;
+  for (std::uint64_t i = 0; i < listed_; i += kVectors) {
+    const std::uint64_t now = std::min<std::uint64_t>(kVectors, listed_ - i);
+    if (!copy_in(list_ + i * sizeof(iovec), some.data(), now * sizeof(iovec))) return false;
     for (std::uint64_t k = 0; k < now; ++k) {
       if (static_cast<std::int64_t>(some[k].iov_len) < 0) return false;
       bytes_ = std::min<std::uint64_t>(bytes_ + some[k].iov_len, syscalls::kMaxTransfer);
     }
   }
-  return count > kVectors || bytes_ > most_;
+  return listed_ > kVectors || bytes_ > most_;
 }
 
 std::uint64_t LongTransfer::next(std::uint64_t done) noexcept {
   piece_ = call_;
   if (shape_.offset != 0) piece_.arguments[shape_.offset] += done;
-  if (shape_.vectors) return next_vectors(done);
+  if (shape_.what != What::bytes) return next_vectors(done);
   const std::uint64_t now = std::min(most_, bytes_ - done);
   piece_.arguments[shape_.memory] += done;
   piece_.arguments[shape_.count] = now;
@@ -114,11 +152,10 @@ std::uint64_t LongTransfer::next(std::uint64_t done) noexcept {
 
 // A piece follows only one that was made whole: the place where it ended is where the next begins.
 std::uint64_t LongTransfer::next_vectors(std::uint64_t done) noexcept {
-  const std::uint64_t count = std::min<std::uint64_t>(kVectors, call_.arguments[shape_.count] - index_);
+  const std::uint64_t count = std::min<std::uint64_t>(kVectors, listed_ - index_);
   std::uint64_t bytes = 0;
   std::size_t used = 0;
-  const bool read =
-      copy_in(call_.arguments[shape_.memory] + index_ * sizeof(iovec), vectors_.data(), count * sizeof(iovec));
+  const bool read = copy_in(list_ + index_ * sizeof(iovec), vectors_.data(), count * sizeof(iovec));
   while (read && used < count && bytes < most_) {
     iovec& one = vectors_[used++];
     one.iov_base = static_cast<std::byte*>(one.iov_base) + inside_;
@@ -129,8 +166,16 @@ std::uint64_t LongTransfer::next_vectors(std::uint64_t done) noexcept {
     index_ += one.iov_len < there ? 0 : 1;
   }
   over_ = used == 0;
-  piece_.arguments[shape_.memory] = reinterpret_cast<std::uint64_t>(vectors_.data());
-  piece_.arguments[shape_.count] = used;
+  if (shape_.what == What::vectors) {
+    piece_.arguments[shape_.memory] = reinterpret_cast<std::uint64_t>(vectors_.data());
+    piece_.arguments[shape_.count] = used;
+    return bytes;
+  }
+  header_ = program_header_;
+  header_.msg_iov = vectors_.data();
+  header_.msg_iovlen = used;
+  if (done > 0 && !receives_message()) header_.msg_control = nullptr, header_.msg_controllen = 0;
+  piece_.arguments[shape_.memory] = reinterpret_cast<std::uint64_t>(&header_);
   return bytes;
 }
 

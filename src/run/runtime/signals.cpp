@@ -98,7 +98,10 @@ std::int64_t Signals::action(int signal, std::uint64_t next, std::uint64_t previ
   const bool fixed = signal == SIGKILL || signal == SIGSTOP;
   if (signal < 1 || signal > kSignals || (fixed && next != 0)) return -EINVAL;
   KernelAction before;
-  {
+  if (this_thread()->own_actions) {
+    const std::int64_t result = guest_action(signal, next != 0 ? &after : nullptr, before);
+    if (result < 0) return result;
+  } else {
     const std::lock_guard lock(mutex_);
     before = actions_[signal];
     if (next != 0) {
@@ -108,6 +111,12 @@ std::int64_t Signals::action(int signal, std::uint64_t next, std::uint64_t previ
     }
   }
   return previous == 0 || copy_out(previous, &before, sizeof before) ? 0 : -EFAULT;
+}
+
+std::int64_t Signals::guest_action(int signal, const KernelAction* next, KernelAction& before) noexcept {
+  if (const std::int64_t result = kernel_action(signal, nullptr, &before); result < 0) return result;
+  if (before.restorer == reinterpret_cast<void*>(&comex_gate_restorer)) before = actions_[signal];
+  return next == nullptr || (bit(signal) & kOurs) != 0 ? 0 : install(signal, *next);
 }
 
 void Signals::set_mask(ThreadState& state, ucontext_t& frame, std::uint64_t mask) noexcept {

@@ -75,6 +75,9 @@ class Signals {
   static bool calls(const KernelAction& action) noexcept;
   static KernelAction ours(Handler handler, std::uint64_t flags) noexcept;
   std::int64_t install(int signal, const KernelAction& action) noexcept;
+  // For a child that shares the memory of this process but not its actions (posix_spawn), which it puts back to the
+  // default before it executes: they are in the kernel only.
+  std::int64_t guest_action(int signal, const KernelAction* next, KernelAction& before) noexcept;
   void act_by_default(int signal, const siginfo_t& info, bool ignored) noexcept;
 
   Mutex mutex_;                         // orders changes

@@ -102,6 +102,7 @@ std::int64_t clone_task(ucontext_t& context) noexcept {
   ThreadState* const child = process.threads->enter(static_cast<std::uint32_t>(getpid()));
   if (child == nullptr) return -EAGAIN;
   child->guest = (flags & CLONE_THREAD) == 0;
+  child->own_actions = (flags & CLONE_SIGHAND) == 0;
   if (child->guest && (flags & CLONE_VFORK) == 0) forbid_direct();
   leave_words_alone(registers);
   load(child->registers, registers);

@@ -23,6 +23,7 @@ ThreadState* Threads::enter(std::uint32_t owner) noexcept {
     state.pins_used = 0;
     state.inside = 0;
     state.guest = false;
+    state.own_actions = false;
     if (stacks_ != nullptr) state.stack_top = stacks_ + (i + 1) * ThreadState::kStackBytes;
     state.waiting = false;
     state.aside.signal = 0;

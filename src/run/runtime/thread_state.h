@@ -59,6 +59,7 @@ struct ThreadState {
   stack_t program_stack = no_stack();  // as of sigaltstack(2)
   // A task of another process that shares this memory (vfork): it leaves by exec or exit, and the memory stays.
   bool guest = false;
+  bool own_actions = false;  // ... whose signal actions are not those of the process (no CLONE_SIGHAND)
 };
 
 class Threads final : public Pins {
