@@ -72,7 +72,7 @@ int open_uffd(bool user_only) {
 }
 
 bool read_through(int mem, PageNo page, std::byte* to) {
-  // Not pread(): the program's, and so in the same library, that one is the gate's.
+  // Not pread(): inside a program that is the gate's (run/runtime/direct.h).
   return syscall(SYS_pread64, mem, to, kPageSize, page.address()) == static_cast<long>(kPageSize);
 }
 
