@@ -75,6 +75,15 @@ TEST_F(RunStats, leap_follows_a_stride_and_brings_nothing_at_random) {
   }
 }
 
+// What it forbids itself is not in the way of what it uses.
+TEST_F(RunStats, of_a_program_that_hides_memory_from_itself) {
+  const Outcome outcome = run({COMEX_MEMORY_LOAD, "hidden", "14"});
+  ASSERT_EQ(outcome.output, "wrong: 0\n") << outcome.errors;
+  const Json json = stats();
+  ASSERT_TRUE(json.is_object());
+  EXPECT_LT(json["pages_in"], 12000) << "20 times 1536 are used again, and 3584 come back in the end";
+}
+
 TEST_F(RunStats, of_a_tree_whose_root_is_killed) {
   const Outcome outcome =
       run({"/bin/sh", "-c", std::string(COMEX_PAGING_LOAD) + " --set 32M --pass random; kill -9 $$"});

@@ -116,6 +116,17 @@ print('end')
   expect_same("16M", {"/usr/bin/python3", script});
 }
 
+// Its operator new is its own, and the heap's: were it ours, each would have a page that never leaves.
+TEST_P(RunTest, a_program_with_objects_of_cpp) {
+  const Outcome outcome = run("16M", {COMEX_MEMORY_LOAD, "objects", "48"});
+  long here = -1;
+  std::size_t wrong = 1;
+  ASSERT_EQ(std::sscanf(outcome.output.c_str(), "here: %ld wrong: %zu", &here, &wrong), 2)
+      << outcome.output << outcome.errors;
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_LT(here, 32);
+}
+
 TEST_P(RunTest, a_shell_with_pipes_and_children) {
   expect_same("16M", {"/bin/sh", "-c",
                       "seq 1 50000 | sort -n -r | head -3; x=$(echo sub); echo $x; (exit 3); echo $?; "

@@ -31,6 +31,7 @@ namespace {
 struct RunFlags {
   ConfigFlags config;
   bool at_once = false;
+  bool old_kernel = false;
   std::vector<std::string> command;
   bool verbose = false;
 };
@@ -102,6 +103,7 @@ int run(const RunFlags& flags, const Config& config) {
   auto options = plan(config, name);
   if (!options) return fail(options.error().message, kExitBadUsage);
   options->at_once = flags.at_once;
+  options->old_kernel = flags.old_kernel;
   explain(*options, flags);
   if (!options->stats && !options->summary) return become(program, flags, *options);
   return accompany([&](Fd done) {
@@ -132,6 +134,7 @@ void add_run(CLI::App& app, int& exit_code) {
   // For tests and measurements.
   command.add_flag("--at-once", flags->at_once, "Watch the program from its start, not only near its budget")
       ->group("");
+  command.add_flag("--old-kernel", flags->old_kernel, "Use nothing of the kernel that Linux 6.1 has not")->group("");
   command.add_option("command", flags->command, "The program and its arguments, after --")->required();
   command.positionals_at_end();
   command.footer(

@@ -13,7 +13,7 @@
 // busy: one thread has the entry to itself: it resolves a fault, evicts the page or changes the layout. Everybody else
 //   waits, but staging, which may turn staged into remote at any time (see Pager::landed).
 // clean: resident, guarded against writes, and node and frame still have the same bytes. A write makes it dirty first.
-// hidden: the program has taken its own right to read the page: eviction cannot read it either, and lets it be.
+// hidden: the program has taken its own right to read the page: eviction has to peek (pager/memory.h), or lets it be.
 // queued: in the first entry of a block only, whatever its state: eviction knows of the block.
 #pragma once
 

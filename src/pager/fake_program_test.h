@@ -69,10 +69,14 @@ class FakeMemory final : public Memory {
   bool refuse_to_place = false;
   PageNo refuse{};  // this one is not placed
   PageNo border{};  // another mapping begins here: what is placed on both sides at once is refused
+  bool refuse_to_guard = false;
+  bool peeks = false;
+  std::function<bool(PageNo)> refuse_to_peek;
 
   Errc place(PageRun pages, const std::byte* from, bool guarded) noexcept override { return put(pages, from, guarded); }
   Errc place_zeros(PageRun pages) noexcept override { return put(pages, nullptr, false); }
   Errc guard(PageRun pages) noexcept override {
+    if (refuse_to_guard) return Errc::invalid;
     ++guards_;
     each(pages, [](Page& page) { page.guarded = page.there; });
     if (while_guarded) while_guarded();
@@ -94,6 +98,12 @@ class FakeMemory final : public Memory {
     }
     return Errc::ok;
   }
+  Errc peek(PageNo page, std::byte* to) noexcept override {
+    if (refuse_to_peek && refuse_to_peek(page)) return Errc::io;
+    std::memcpy(to, bytes(page), kPageSize);
+    return Errc::ok;
+  }
+  [[nodiscard]] bool can_peek() const noexcept override { return peeks; }
   [[nodiscard]] const std::byte* bytes(PageNo page) const noexcept override {
     return bytes_.get() + (page - kFirst) * kPageSize;
   }

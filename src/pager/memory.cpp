@@ -16,6 +16,10 @@ Seized Memory::seize(BlockNo block, Slots locked, Slots wanted) noexcept {
   return seized;
 }
 
+Errc Memory::peek(PageNo, std::byte*) noexcept {
+  return Errc::unsupported;
+}
+
 void Memory::release(const Seized& seized, Slots back) noexcept {
   for_each_run(seized.block, back, back, [&](PageRun run) { (void)unguard(run); });
 }

@@ -38,11 +38,15 @@ class Memory {
   virtual Errc discard(std::span<const PageRun> pages) noexcept = 0;
   // Seizes pages of a block that are there: nobody can change those in the answer, neither the program nor the kernel
   // behind its back, which may have pinned a page and write to it without looking at the page table; such a page is not
-  // in the answer. `locked`: pages of the block that nobody else puts there or takes away meanwhile.
+  // in the answer. `locked`: pages of the block that nobody else puts there or takes away meanwhile; those of them that
+  // are there and not wanted may be guarded when this returns.
   virtual Seized seize(BlockNo block, Slots locked, Slots wanted) noexcept;
   // The end of it: `back` is the program's again, the rest, as far as it was moved, is thrown away.
   virtual void release(const Seized& seized, Slots back) noexcept;
-  // To read a page that is there.
+  // Reads a page that is there although the program may not. Errc::unsupported, always, if that cannot be done.
+  virtual Errc peek(PageNo page, std::byte* to) noexcept;
+  [[nodiscard]] virtual bool can_peek() const noexcept { return false; }
+  // To read a page that is there, and that the program may read.
   [[nodiscard]] virtual const std::byte* bytes(PageNo page) const noexcept = 0;
   // Zeroed memory for the pager itself, never given back; nullptr if there is none.
   virtual std::byte* own(std::size_t bytes) noexcept = 0;

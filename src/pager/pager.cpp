@@ -273,7 +273,8 @@ void Pager::let_go_unguarded(PageRun pages) noexcept {
 void Pager::guard_clean(PageRun pages) noexcept {
   PageRun clean{pages.first, 0};
   const auto guard = [&] {
-    if (clean.count > 0) (void)memory_.guard(clean);
+    // Nobody would notice a write to what is not guarded: it counts as dirty.
+    if (clean.count > 0 && memory_.guard(clean) != Errc::ok) let_go_unguarded(clean);
     clean.count = 0;
   };
   table_->for_each(pages, [&](PageNo page, Word& word) {

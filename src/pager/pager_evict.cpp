@@ -22,6 +22,7 @@ struct Pager::Taken {
   Slots locked = 0;      // by this thread; faults on the others go on
   Slots local = 0;       // of those: there, and to go
   Slots clean = 0;       // of those
+  Slots hidden = 0;      // of those: not to be read as the program would
   bool remains = false;  // there is, or may soon be, a local page that could not be taken
 };
 
@@ -98,7 +99,6 @@ Pager::Taken Pager::take(BlockNo block) noexcept {
   Taken taken{.block = block, .words = table_->find(block.first())};
   // From here on, who makes a page of this block local queues it again. Who has done so before is seen below.
   taken.words[0].fetch_and(~Entry::kQueued, std::memory_order_seq_cst);
-  Slots hidden = 0;
   for (std::uint32_t slot = 0; slot < kBlockPages; ++slot) {
     Word& word = taken.words[slot];
     Entry entry(word.load(std::memory_order_relaxed));
@@ -110,10 +110,11 @@ Pager::Taken Pager::take(BlockNo block) noexcept {
     }
     taken.locked |= Slots{1} << slot;
     if (!entry.is(PageState::resident)) continue;
-    if (entry.hidden()) hidden |= Slots{1} << slot;
+    if (entry.hidden()) taken.hidden |= Slots{1} << slot;
     taken.local |= Slots{1} << slot;
   }
-  const Slots pinned = (pins_.pinned(block) | hidden) & taken.locked;
+  const Slots unreadable = memory_.can_peek() ? 0 : taken.hidden;
+  const Slots pinned = (pins_.pinned(block) | unreadable) & taken.locked;
   for_each_slot(pinned, [&](std::uint32_t slot) { table_->unlock(block.first() + slot, taken.words[slot]); });
   taken.remains = taken.remains || (pinned & taken.local) != 0;
   taken.locked &= ~pinned;
@@ -125,7 +126,7 @@ Pager::Taken Pager::take(BlockNo block) noexcept {
   return taken;
 }
 
-// Copies pages to staging. Returns those for which there was room.
+// Copies pages to staging. Returns those for which there was room, and which could be read.
 Slots Pager::send(const Taken& taken, const Seized& seized) noexcept {
   std::array<Tag, kBlockPages> tags;
   std::uint32_t count = 0;
@@ -134,15 +135,23 @@ Slots Pager::send(const Taken& taken, const Seized& seized) noexcept {
   for (std::uint32_t done = 0; done < count;) {
     const auto room = staging_->reserve(std::span(tags).subspan(done, count - done));
     if (!room) break;
+    std::uint64_t abandoned = 0;
     for (std::uint32_t i = 0; i < room->count; ++i) {
       const PageNo page{tags[done + i]};
       const auto slot = static_cast<std::uint32_t>(page - taken.block.first());
-      std::memcpy(room->memory + i * kPageSize, seized.bytes[slot], kPageSize);
+      std::byte* const to = room->memory + i * kPageSize;
+      // What was moved lies where it can be read.
+      if (((taken.hidden & ~seized.moved) >> slot & 1) == 0) {
+        std::memcpy(to, seized.bytes[slot], kPageSize);
+      } else if (memory_.peek(page, to) != Errc::ok) {
+        abandoned |= std::uint64_t{1} << i;
+        continue;
+      }
       // Before commit(): it may land inside.
       PageTable::set(taken.words[slot], Entry(PageState::staged));
       sent |= Slots{1} << slot;
     }
-    staging_->commit(*room);
+    staging_->commit(*room, abandoned);
     done += room->count;
   }
   return sent;

@@ -402,6 +402,34 @@ TEST_F(PagerTest, hide_eviction_letsThemBe) {
   EXPECT_EQ(load(9), 9U);
 }
 
+TEST_F(PagerTest, hide_whoCanPeekTakesThemToo) {
+  begin(64, 64);
+  memory_->peeks = true;
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
+  pager_->hide(PageRun{kFirst + 8, 4}, true);
+  EXPECT_EQ(pager_->evict(64), 64U);
+  EXPECT_EQ(memory_->count_there(), 0U);
+  pager_->hide(PageRun{kFirst + 8, 4}, false);
+  for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(page), page);
+}
+
+TEST_F(PagerTest, hide_whatCannotBeReadAfterAllStays) {
+  begin(64, 64);
+  memory_->peeks = true;
+  memory_->refuse_to_peek = [](PageNo page) { return page == kFirst + 9; };
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
+  pager_->hide(PageRun{kFirst + 8, 4}, true);
+  EXPECT_EQ(pager_->evict(64), 63U);
+  EXPECT_EQ(pager_->evict(64), 0U);
+  EXPECT_EQ(budget_.local(), 1U);
+  EXPECT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
+  EXPECT_EQ(frames_->used(), 63U) << "the frame that was meant for it is free";
+  pager_->hide(PageRun{kFirst + 8, 4}, false);
+  store(9, 109);
+  EXPECT_EQ(load(9), 109U);
+  EXPECT_EQ(load(10), 10U);
+}
+
 TEST_F(PagerTest, evict_endsWhereABlockIsEmptyAndAnotherCannotGo) {
   begin(128, 128);
   store(1, 1);
@@ -495,6 +523,23 @@ TEST_F(PagerTest, forget_whoComesAfterIsNotHidden) {
   EXPECT_EQ(pager_->adopt(PageRun{kFirst, 64}), Errc::ok);
   store(1, 102);
   EXPECT_EQ(pager_->evict(64), 1U);
+}
+
+TEST_F(PagerTest, guardClean_whatCannotBeGuardedIsDirty) {
+  begin(64, 64);
+  for (std::uint32_t page = 0; page < 4; ++page) store(page, page);
+  send_all();
+  for (std::uint32_t page = 0; page < 4; ++page) EXPECT_EQ(load(page), page);
+  ASSERT_TRUE(pager_->table().load(kFirst + 2).clean());
+  ASSERT_EQ(memory_->unguard(PageRun{kFirst, 4}), Errc::ok);  // as userfaultfd is opened anew
+  memory_->refuse_to_guard = true;
+  pager_->guard_clean(PageRun{kFirst, 64});
+  memory_->refuse_to_guard = false;
+  EXPECT_TRUE(memory_->store(kFirst + 2, 0, 102)) << "no fault tells of this";
+  send_all();
+  EXPECT_EQ(frames_->used(), 4U);
+  EXPECT_EQ(load(2), 102U);
+  EXPECT_EQ(load(3), 3U);
 }
 
 TEST_F(PagerTest, letGo_leavesEverythingAsItWas) {

@@ -96,6 +96,7 @@ class Keeping {
     auto room = make_room(options_, &file_);
     if (!room) return std::move(room).error();
     room_ = *room;
+    room_->old_kernel.store(options_.old_kernel, std::memory_order_relaxed);
     room_->at_once.store(options_.at_once || !can_poke(program_), std::memory_order_relaxed);
     waker_.emplace(*room_, options_.local >> kPageShift);
     census_.emplace(*room_);

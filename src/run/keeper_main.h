@@ -20,11 +20,12 @@ struct KeeperOptions {
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
   Delivery delivery = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::next;
-  bool at_once = false;  // processes do not begin dormant
-  std::string program;   // its name, for reports
-  Fd stats;              // where to write what happened, at the end; may be none
-  bool summary = false;  // say on stderr what happened, at the end
-  Fd done;               // held until all of that is done; may be none
+  bool at_once = false;     // processes do not begin dormant
+  bool old_kernel = false;  // they use nothing that Linux 6.1 has not
+  std::string program;      // its name, for reports
+  Fd stats;                 // where to write what happened, at the end; may be none
+  bool summary = false;     // say on stderr what happened, at the end
+  Fd done;                  // held until all of that is done; may be none
 };
 
 // Forks a keeper for a program that is about to run in this process (exec), and waits until it is ready. The keeper

@@ -45,6 +45,7 @@ struct Room {
   Budget budget;
   std::atomic<std::uint32_t> keeper{0};   // its process id
   std::atomic<bool> at_once{false};       // processes wake as they start, by themselves
+  std::atomic<bool> old_kernel{false};    // they use nothing that Linux 6.1 has not
   std::atomic<std::uint32_t> request{0};  // counts what processes ask of the keeper; it sleeps on this word
   std::atomic<std::uint32_t> used{0};     // no account beyond this index was ever opened
   std::atomic<bool> told{false};          // a process has said that the keeper is gone: one is enough

@@ -71,28 +71,36 @@ int open_uffd(bool user_only) {
   return made;
 }
 
+bool read_through(int mem, PageNo page, std::byte* to) {
+  // Not pread(): inside a program that is the gate's (run/runtime/direct.h).
+  return syscall(SYS_pread64, mem, to, kPageSize, page.address()) == static_cast<long>(kPageSize);
+}
+
+// Systems may be told that even this file keeps to what a mapping allows; or there is no /proc.
+int open_through() {
+  const int mem = ::open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  if (mem < 0) return -1;
+  void* const page = mmap(nullptr, 2 * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  bool works = false;
+  if (page != MAP_FAILED) {
+    auto* const bytes = static_cast<std::byte*>(page);
+    bytes[0] = std::byte{1};
+    works = mprotect(page, kPageSize, PROT_NONE) == 0 && read_through(mem, PageNo::of(page), bytes + kPageSize) &&
+            bytes[kPageSize] == std::byte{1};
+    munmap(page, 2 * kPageSize);
+  }
+  if (works) return mem;
+  close(mem);
+  return -1;
+}
+
 }  // namespace
 
-Errc UffdMemory::open(Delivery delivery) noexcept {
-  const int uffd = open_uffd(delivery == Delivery::inline_signal);
-  if (uffd < 0) return errno == EPERM || errno == EACCES ? Errc::denied : Errc::unsupported;
-  uffdio_api api{};
-  api.api = UFFD_API;
-  api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
-  if (delivery == Delivery::inline_signal) api.features |= UFFD_FEATURE_SIGBUS;
-  const std::uint64_t least = api.features;
-  api.features |= kFeatureMove;
-  moves_ = ioctl(uffd, UFFDIO_API, &api) == 0;
-  if (!moves_) {
-    api = uffdio_api{.api = UFFD_API, .features = least, .ioctls = 0};
-    if (ioctl(uffd, UFFDIO_API, &api) != 0) {
-      ::close(uffd);
-      return Errc::unsupported;
-    }
-  }
-  uffd_ = own_descriptors.adopt(uffd);
-  delivery_ = delivery;
+Errc UffdMemory::open(Delivery delivery, bool old_kernel) noexcept {
+  if (const Errc opened = open_userfaultfd(delivery, old_kernel); opened != Errc::ok) return opened;
   set_up_shelves();
+  through_ = own_descriptors.adopt(open_through());
+  if (old_kernel) return Errc::ok;
   // Newer kernels let a process discard many ranges of its own with one call, and one shootdown.
   const auto self = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
   const iovec nothing{};
@@ -104,12 +112,34 @@ Errc UffdMemory::open(Delivery delivery) noexcept {
   return Errc::ok;
 }
 
+Errc UffdMemory::open_userfaultfd(Delivery delivery, bool old_kernel) noexcept {
+  const int uffd = open_uffd(delivery == Delivery::inline_signal);
+  if (uffd < 0) return errno == EPERM || errno == EACCES ? Errc::denied : Errc::unsupported;
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
+  if (delivery == Delivery::inline_signal) api.features |= UFFD_FEATURE_SIGBUS;
+  const std::uint64_t least = api.features;
+  api.features |= kFeatureMove;
+  moves_ = !old_kernel && ioctl(uffd, UFFDIO_API, &api) == 0;
+  if (!moves_) {
+    api = uffdio_api{.api = UFFD_API, .features = least, .ioctls = 0};
+    if (ioctl(uffd, UFFDIO_API, &api) != 0) {
+      ::close(uffd);
+      return Errc::unsupported;
+    }
+  }
+  uffd_ = own_descriptors.adopt(uffd);
+  delivery_ = delivery;
+  return Errc::ok;
+}
+
 void UffdMemory::close() noexcept {
-  for (const int fd : {uffd_, self_}) {
+  for (const int fd : {uffd_, self_, through_}) {
     own_descriptors.drop(fd);
     if (fd >= 0) ::close(fd);
   }
-  uffd_ = self_ = -1;
+  uffd_ = self_ = through_ = -1;
 }
 
 void UffdMemory::become(UffdMemory& next) noexcept {
@@ -117,6 +147,7 @@ void UffdMemory::become(UffdMemory& next) noexcept {
   delivery_ = next.delivery_;
   uffd_ = std::exchange(next.uffd_, -1);
   self_ = std::exchange(next.self_, -1);
+  through_ = std::exchange(next.through_, -1);
   moves_ = next.moves_;
   shelves_ = next.shelves_;
 }
@@ -169,13 +200,23 @@ Errc UffdMemory::place_zeros(PageRun pages) noexcept {
   return Errc::ok;
 }
 
+// Kernels before 6.3 know no run that lies in several mappings (ENOENT, and nothing is done): it is halved until its
+// first part is in one, and then the rest is tried again.
 Errc UffdMemory::protect(PageRun pages, std::uint64_t mode) noexcept {
-  uffdio_writeprotect request{};
-  request.range = {start_of(pages), bytes_of(pages)};
-  request.mode = mode;
-  while (ioctl(uffd_, UFFDIO_WRITEPROTECT, &request) != 0) {
-    if (errno != EAGAIN) return reason(errno);
-    sched_yield();
+  for (std::uint64_t part = pages.count; pages.count > 0;) {
+    uffdio_writeprotect request{};
+    request.range = {start_of(pages), part << kPageShift};
+    request.mode = mode;
+    if (ioctl(uffd_, UFFDIO_WRITEPROTECT, &request) == 0) {
+      pages = PageRun{pages.first + part, pages.count - part};
+      part = pages.count;
+    } else if (errno == EAGAIN) {
+      sched_yield();
+    } else if (errno == ENOENT && part > 1) {
+      part /= 2;
+    } else {
+      return reason(errno);
+    }
   }
   return Errc::ok;
 }
@@ -284,6 +325,11 @@ void UffdMemory::release(const Seized& seized, Slots back) noexcept {
     }
   });
   clear_shelf(seized.shelf);
+}
+
+Errc UffdMemory::peek(PageNo page, std::byte* to) noexcept {
+  if (!can_peek()) return Errc::unsupported;
+  return read_through(through_, page, to) ? Errc::ok : Errc::io;
 }
 
 // --- messages ---

@@ -28,8 +28,9 @@ class UffdMemory final : public Memory {
 
   explicit constexpr UffdMemory(OwnMemory& own) : own_(own) {}
 
-  // denied: no right to userfaultfd; unsupported: not in this kernel.
-  Errc open(Delivery delivery) noexcept;
+  // denied: no right to userfaultfd; unsupported: not in this kernel. `old_kernel`: uses nothing that Linux 6.1 has
+  // not.
+  Errc open(Delivery delivery, bool old_kernel = false) noexcept;
 
   // Also in the child of a fork, where what was opened is the parent's.
   void close() noexcept;
@@ -49,6 +50,8 @@ class UffdMemory final : public Memory {
   Errc discard(std::span<const PageRun> pages) noexcept override;
   Seized seize(BlockNo block, Slots locked, Slots wanted) noexcept override;
   void release(const Seized& seized, Slots back) noexcept override;
+  Errc peek(PageNo page, std::byte* to) noexcept override;
+  [[nodiscard]] bool can_peek() const noexcept override { return through_ >= 0; }
   [[nodiscard]] const std::byte* bytes(PageNo page) const noexcept override { return page.address(); }
   std::byte* own(std::size_t bytes) noexcept override { return own_.take(bytes); }
 
@@ -68,6 +71,7 @@ class UffdMemory final : public Memory {
   // Addresses for the pages of a block, where they go when they are seized.
   static constexpr std::uint32_t kShelves = 16;
 
+  Errc open_userfaultfd(Delivery delivery, bool old_kernel) noexcept;
   Errc protect(PageRun pages, std::uint64_t mode) noexcept;
   void set_up_shelves() noexcept;
   std::byte* take_shelf() noexcept;
@@ -82,7 +86,8 @@ class UffdMemory final : public Memory {
   bool moves_ = false;  // whether this kernel moves pages and tells of pins (Linux 6.8)
   std::byte* shelves_ = nullptr;
   std::atomic<std::uint32_t> shelves_taken_{0};  // a bit each
-  int self_ = -1;  // pidfd of this process for process_madvise; -1: this kernel does not do it
+  int self_ = -1;     // pidfd of this process for process_madvise; -1: this kernel does not do it
+  int through_ = -1;  // /proc/self/mem, which reads past what the program may; -1: it is not to be had, or does not
 };
 
 }  // namespace comex

@@ -61,7 +61,7 @@ bool has_aio() noexcept {
 
 bool move() noexcept {
   UffdMemory next(process.own);
-  if (next.open(Delivery::message) != Errc::ok) return false;
+  if (next.open(Delivery::message, process.room->old_kernel) != Errc::ok) return false;
   if (!next.sees_pins() || !stop_others()) {
     next.close();
     return false;

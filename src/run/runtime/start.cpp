@@ -138,7 +138,9 @@ void begin(const char* variable) {
 }  // namespace
 
 void prepare_process(const Standing* threads) noexcept {
-  if (process.memory.open(fit_delivery(process.room->delivery)) != Errc::ok) stop("no right to userfaultfd");
+  if (process.memory.open(fit_delivery(process.room->delivery), process.room->old_kernel) != Errc::ok) {
+    stop("no right to userfaultfd");
+  }
   Fd socket;
   if (connect_keeper(process.keeper, &socket) != Errc::ok) stop("the keeper of this program does not answer");
   OutpostConfig config;

@@ -44,7 +44,9 @@ void begin_child(ThreadState& mine) noexcept {
     stop("the keeper of this program has no room for a child");
   }
   process.memory.close();
-  if (process.memory.open(process.memory.delivery()) != Errc::ok) stop("a child has no right to userfaultfd");
+  if (process.memory.open(process.memory.delivery(), process.room->old_kernel) != Errc::ok) {
+    stop("a child has no right to userfaultfd");
+  }
   layout.enlist_again();
   process.evictor_asleep.store(false, std::memory_order_relaxed);
   arm(mine);
