@@ -30,9 +30,11 @@ class RunTest : public testing::TestWithParam<How> {
         start_node({"--listen", "127.0.0.1:0", "--socket", folder_.path("node.sock")}, folder_.path("."), "512M"));
     url_ = GetParam().over == Over::shm ? node_->shm->text() : node_->tcp->text();
   }
-  Outcome run(const std::string& local, std::vector<std::string> program, const std::string& prefetch = "next") {
+  Outcome run(const std::string& local, const std::vector<std::string>& program,
+              const std::vector<std::string>& options = {}) {
     std::vector<std::string> arguments{"run", "--local", local, "--pool", url_, "--faults", GetParam().faults};
-    arguments.insert(arguments.end(), {"--prefetch", prefetch, "--"});
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    arguments.emplace_back("--");
     arguments.insert(arguments.end(), program.begin(), program.end());
     return run_comex(arguments, folder_.path("."));
   }
@@ -75,7 +77,7 @@ TEST_P(RunTest, a_checking_program_with_each_prefetcher) {
     const Outcome outcome = run("16M",
                                 {COMEX_PAGING_LOAD, "--set", "48M", "--threads", "2", "--pass", "sequential", "--pass",
                                  "stride10", "--pass", "random-write"},
-                                prefetch);
+                                {"--prefetch", prefetch});
     EXPECT_EQ(outcome.code, 0) << prefetch << ": " << outcome.errors;
     EXPECT_NE(outcome.output.find("\"pages_wrong\":0"), std::string::npos) << prefetch << ": " << outcome.output;
   }
@@ -118,7 +120,7 @@ print('end')
 
 // Its operator new is its own, and the heap's: were it ours, each would have a page that never leaves.
 TEST_P(RunTest, a_program_with_objects_of_cpp) {
-  const Outcome outcome = run("16M", {COMEX_MEMORY_LOAD, "objects", "48"});
+  const Outcome outcome = run("16M", {COMEX_MEMORY_LOAD, "objects", "48"}, {"--at-once"});
   long here = -1;
   std::size_t wrong = 1;
   ASSERT_EQ(std::sscanf(outcome.output.c_str(), "here: %ld wrong: %zu", &here, &wrong), 2)
