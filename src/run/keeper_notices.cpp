@@ -60,8 +60,8 @@ void Notices::look_at_nodes(const Pool& pool) {
     silence.said = true;
     fmt::print(
         stderr,
-        "comex: memory node {} does not answer: the program waits when it needs one of its {} pages there ({})\n",
-        node.url, node.in_use, size(node.in_use));
+        "comex: memory node {} does not answer: the program waits when it needs one of its pages there (up to {})\n",
+        node.url, size(node.in_use));
   }
 }
 

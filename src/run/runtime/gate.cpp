@@ -145,7 +145,7 @@ std::int64_t let_wait(const Call& call, ucontext_t& context) {
   state.waiting = true;
   set_kernel_mask(mask_of(context));
   const std::int64_t result = comex_gate_wait(call.number, a[0], a[1], a[2], a[3], a[4], a[5], &state.aside.signal);
-  set_kernel_mask(signals.kept_out());
+  set_kernel_mask(mask_of(context) | signals.kept_out());
   state.waiting = false;
   return result;
 }
