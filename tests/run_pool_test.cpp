@@ -112,6 +112,22 @@ TEST_P(RunLoss, the_program_is_stopped_and_told_which_node_it_was) {
   EXPECT_TRUE(nothing_left_soon(variable));
 }
 
+// Whoever has no handler for a signal can be ended by it while it waits for a page, and is told what it waits for.
+TEST_F(RunPool, silent_the_program_is_told_and_can_be_ended) {
+  auto node = start_node({"--listen", "127.0.0.1:0", "--lease", "60s"}, folder_.path("."), "64M");
+  auto program = start(node.tcp->text(), "48", "400M");
+  EXPECT_EQ(program.read_line(), "filled") << program.errors();
+  ASSERT_TRUE(node.process.stop());
+  ASSERT_TRUE(program.write_line("look"));
+  EXPECT_TRUE(says(program, "does not answer: the program waits when it needs one of its")) << program.errors();
+  // The interpreter has a handler for the one, which cannot run without the page, and none for the other.
+  program.signal(SIGINT);
+  EXPECT_EQ(program.wait(Millis(200)), std::nullopt);
+  program.signal(SIGTERM);
+  EXPECT_EQ(program.wait(), 128 + SIGTERM) << program.errors();
+  node.process.go_on();
+}
+
 }  // namespace
 }  // namespace comex::test
 

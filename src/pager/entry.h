@@ -53,6 +53,11 @@ class Entry {
   [[nodiscard]] constexpr bool busy() const { return (bits_ & kBusy) != 0; }
   [[nodiscard]] constexpr bool hidden() const { return (bits_ & kHidden) != 0; }
   [[nodiscard]] constexpr bool clean() const { return (bits_ & kClean) != 0; }
+  // Nothing is to be done before the kernel may touch the page, and nobody is about to take it away if it was pinned
+  // before: busy and resident may be on its way out, for eviction that looked for pins before finishes.
+  [[nodiscard]] constexpr bool settled(bool write) const {
+    return is(PageState::none) || (!busy() && is(PageState::resident) && !(write && clean()));
+  }
   [[nodiscard]] constexpr Location location() const {
     return Location{NodeId{static_cast<std::uint16_t>(bits_ >> 32)}, FrameNo{static_cast<std::uint32_t>(bits_)}};
   }

@@ -40,6 +40,12 @@ struct PageRun {
   PageNo first;
   std::uint64_t count = 0;
 
+  // Those that have some of these bytes; none, if there are no bytes, or they go beyond the last address.
+  static constexpr PageRun of(std::uint64_t address, std::uint64_t bytes) {
+    const PageNo first{address >> kPageShift};
+    if (bytes == 0 || address + (bytes - 1) < address) return PageRun{first, 0};
+    return PageRun{first, ((address + (bytes - 1)) >> kPageShift) - first.value + 1};
+  }
   [[nodiscard]] constexpr PageNo end() const { return first + count; }
   friend constexpr bool operator==(const PageRun&, const PageRun&) = default;
 };

@@ -120,7 +120,10 @@ class Keeping {
       if (wait.revents != 0) running = false;
       census_->look();
       const KeeperStatus status = keeper_->status();
-      if (census_->living() > 0) notices_.look(room_->budget, options_.local, status, *pool_);
+      if (census_->living() > 0) {
+        notices_.look(room_->budget, options_.local, status, *pool_);
+        notices_.look_at_nodes(*pool_);
+      }
       for (const MemberStatus& node : pool_->status()) urls_[node.node.value] = node_ ? "this machine" : node.url;
       if (!running && status.processes == 0 && status.leaving == 0 && census_->living() == 0) return;
     }

@@ -10,6 +10,7 @@ namespace comex {
 namespace {
 
 constexpr Millis kQuiet{60'000};
+constexpr Millis kSilence{3'000};
 
 std::string size(std::uint64_t pages) {
   return format_size(pages << kPageShift);
@@ -40,6 +41,27 @@ void Notices::look(const Budget& budget, std::uint64_t local, const KeeperStatus
     beyond_ = false;
     quiet_until_ = Clock::now() + kQuiet;
     fmt::print(stderr, "comex: the program is within --local {} again\n", format_size(local));
+  }
+}
+
+void Notices::look_at_nodes(const Pool& pool) {
+  for (const MemberStatus& node : pool.status()) {
+    const bool answers = node.state == MemberState::up;
+    if (answers || node.in_use == 0) {
+      const auto found = silent_.find(node.node.value);
+      if (answers && found != silent_.end() && found->second.said) {
+        fmt::print(stderr, "comex: memory node {} answers again\n", node.url);
+      }
+      silent_.erase(node.node.value);
+      continue;
+    }
+    Silence& silence = silent_.try_emplace(node.node.value, Silence{Clock::now()}).first->second;
+    if (silence.said || Clock::now() < silence.since + kSilence) continue;
+    silence.said = true;
+    fmt::print(
+        stderr,
+        "comex: memory node {} does not answer: the program waits when it needs one of its pages there (up to {})\n",
+        node.url, size(node.in_use));
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "base/clock.h"
@@ -22,12 +23,19 @@ class Notices {
   // once, and again only after a while.
   // `local`: bytes, of --local. What is not adopted is taken off that for the limit of the budget.
   void look(const Budget& budget, std::uint64_t local, const KeeperStatus& status, Pool& pool);
+  // A node that has pages of the program does not answer for some seconds: said once, and again after it did.
+  void look_at_nodes(const Pool& pool);
   // A node's memory is gone.
   static void lost(const Loss& loss);
 
  private:
   bool beyond_ = false;
   Clock::time_point quiet_until_{};
+  struct Silence {
+    Clock::time_point since;
+    bool said = false;
+  };
+  std::map<std::uint16_t, Silence> silent_;  // by node
 };
 
 }  // namespace comex

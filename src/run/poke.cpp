@@ -82,7 +82,7 @@ class Stopped {
   Stopped(pid_t process, pid_t spared) : process_(process), spared_(spared) {}
   ~Stopped() {
     // Nobody waits for those that take their time.
-    std::ranges::stable_partition(tasks_, &Task::stopped);
+    std::stable_partition(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.stopped; });
     for (Task& task : tasks_) let_go(task);
   }
   Stopped(const Stopped&) = delete;

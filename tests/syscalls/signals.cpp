@@ -1,7 +1,11 @@
 // Signals: actions, masks, stacks in evicted memory, and waiting for signals.
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 
@@ -139,4 +143,44 @@ CASE(pidfd_signal) {
   EVICTED(syscall(SYS_pidfd_send_signal, fd, SIGRTMIN + 1, queued_information(SIGRTMIN + 1, 43), 0));
   result("value %d", seen_value);
   close(fd);
+}
+
+namespace {
+
+std::atomic<int> handled{0};
+std::atomic<bool> enough{false};
+
+// Touches more than a tight budget has room for, so that signals find it waiting for pages.
+void* keep_touching(void*) {
+  constexpr std::size_t kBytes = std::size_t{24} << 20;
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  auto* const bytes = static_cast<volatile char*>(memory);
+  for (std::size_t at = 0; !enough; at = (at + 4096) % kBytes) bytes[at] = static_cast<char>(bytes[at] + 1);
+  munmap(memory, kBytes);
+  return nullptr;
+}
+
+}  // namespace
+
+// A signal gets a handler and loses it again while another thread waits for pages: none is lost, and none kills.
+CASE(handlers_come_and_go_while_a_thread_touches_memory) {
+  constexpr int kRounds = 300;
+  handled = 0;
+  enough = false;
+  pthread_t thread{};
+  check(pthread_create(&thread, nullptr, keep_touching, nullptr) == 0, "pthread_create");
+  struct sigaction handler {};
+  handler.sa_handler = [](int) { ++handled; };
+  struct sigaction ignored {};
+  ignored.sa_handler = SIG_IGN;
+  for (int round = 1; round <= kRounds; ++round) {
+    must(sigaction(SIGUSR2, &handler, nullptr), "sigaction");
+    check(pthread_kill(thread, SIGUSR2) == 0, "pthread_kill");
+    while (handled < round) sched_yield();
+    must(sigaction(SIGUSR2, &ignored, nullptr), "sigaction");
+    check(pthread_kill(thread, SIGUSR2) == 0, "pthread_kill");
+  }
+  enough = true;
+  pthread_join(thread, nullptr);
+  result("%d of %d handled", handled.load(), kRounds);
 }

@@ -55,18 +55,9 @@ constexpr std::int64_t kNotDirect = -513;
 // All of it is there, and nobody is about to take it away. REQUIRES: it is pinned.
 bool is_settled(PageRun pages, bool write) noexcept {
   for (PageNo page = pages.first; page < pages.end(); page = page + 1) {
-    const Entry entry = process.pager->table().load(page);
-    if (entry.is(PageState::none)) continue;
-    if (entry.busy() || !entry.is(PageState::resident) || (write && entry.clean())) return false;
+    if (!process.pager->table().load(page).settled(write)) return false;
   }
   return true;
-}
-
-PageRun pages_of(const Memory& memory) noexcept {
-  if (memory.bytes == 0 || memory.address == nullptr) return PageRun{PageNo{0}, 0};
-  const auto begin = reinterpret_cast<std::uint64_t>(memory.address);
-  const PageNo first{begin >> kPageShift};
-  return PageRun{first, ((begin + memory.bytes - 1) >> kPageShift) - first.value + 1};
 }
 
 // The thread's state, if it may go directly now. Not in the runtime's own code, which has its selector open.
@@ -107,8 +98,10 @@ std::int64_t directly(const Call& call, const Memory& memory) noexcept {
   ThreadState* const state = direct_thread();
   if (state == nullptr) [[likely]]
     return kNotDirect;
-  const PageRun pages = pages_of(memory);
-  if (pages.count > kMostPages || state->pins_used == ThreadState::kPins) return kNotDirect;
+  const PageRun pages = PageRun::of(reinterpret_cast<std::uint64_t>(memory.address), memory.bytes);
+  // A length that no memory has is for the kernel to cut, which the gate knows of.
+  const bool senseless = pages.count == 0 && memory.bytes != 0;
+  if (senseless || pages.count > kMostPages || state->pins_used == ThreadState::kPins) return kNotDirect;
   std::int64_t result = 0;
   do {
     result = once(*state, call, pages, memory.kernel_writes);

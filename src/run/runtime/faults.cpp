@@ -38,12 +38,13 @@ bool make_resident(PageNo page, bool write) noexcept {
 
 void settle(PageNo page, bool write) noexcept {
   for (;;) {
-    const Entry entry = process.pager->table().load(page);
-    if (entry.is(PageState::none)) return;
-    // Busy and resident may be on its way out: eviction that looked for pins before ours was there finishes.
-    if (!entry.busy() && entry.is(PageState::resident) && !(write && entry.clean())) return;
+    if (process.pager->table().load(page).settled(write)) return;
     if (!make_resident(page, write)) return;
   }
+}
+
+void settle(PageRun pages, bool write) noexcept {
+  for (PageNo page = pages.first; page < pages.end(); page = page + 1) settle(page, write);
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {

@@ -20,5 +20,6 @@ bool make_resident(PageNo page, bool write) noexcept;
 
 // The same until it is so, and nobody is about to take it away: for pages that are pinned, so that it stays so.
 void settle(PageNo page, bool write) noexcept;
+void settle(PageRun pages, bool write) noexcept;
 
 }  // namespace comex::runtime

@@ -58,11 +58,10 @@ class Preparation final : public syscalls::Visitor {
       : pins_(*process.threads, state), writable_(writable) {}
 
   bool range(const syscalls::Range& range) noexcept override {
-    const PageNo first{range.address >> kPageShift};
-    const PageNo last{(range.address + range.bytes - 1) >> kPageShift};
-    if (range.bytes == 0) return true;
-    pins_.add(PageRun{first, last - first + 1});
-    for (PageNo page = first; page <= last; page = page + 1) settle(page, range.kernel_writes || writable_);
+    const PageRun pages = PageRun::of(range.address, range.bytes);
+    if (pages.count == 0) return true;
+    pins_.add(pages);
+    settle(pages, range.kernel_writes || writable_);
     return true;
   }
   bool read(std::uintptr_t address, void* to, std::size_t bytes) noexcept override {
@@ -146,7 +145,7 @@ std::int64_t let_wait(const Call& call, ucontext_t& context) {
   state.waiting = true;
   set_kernel_mask(mask_of(context));
   const std::int64_t result = comex_gate_wait(call.number, a[0], a[1], a[2], a[3], a[4], a[5], &state.aside.signal);
-  set_kernel_mask(Signals::open(~std::uint64_t{0}));
+  set_kernel_mask(mask_of(context) | signals.kept_out());
   state.waiting = false;
   return result;
 }

@@ -59,7 +59,7 @@ bool is_writable_data(std::uint64_t protection) {
 constinit Layout layout;
 
 PageRun Layout::pages_of(std::uint64_t begin, std::uint64_t end) noexcept {
-  return PageRun{PageNo{begin >> kPageShift}, (end - begin) >> kPageShift};
+  return PageRun::of(begin, end - begin);
 }
 
 // --- what is whose ---

@@ -12,11 +12,11 @@ namespace {
 
 bool copy(std::uint64_t call, std::uint64_t address, void* ours, std::size_t bytes, bool write) noexcept {
   if (bytes == 0) return true;
-  const PageNo first{address >> kPageShift};
-  const PageNo last{(address + bytes - 1) >> kPageShift};
+  const PageRun pages = PageRun::of(address, bytes);
+  if (pages.count == 0) return false;
   PinFrame pins(*process.threads, *this_thread());
-  pins.add(PageRun{first, last - first + 1});
-  for (PageNo page = first; page <= last; page = page + 1) settle(page, write);
+  pins.add(pages);
+  settle(pages, write);
   const iovec mine{ours, bytes};
   const iovec theirs{reinterpret_cast<void*>(address), bytes};
   const auto pid = static_cast<std::uint64_t>(comex_gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0));

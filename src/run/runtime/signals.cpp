@@ -39,15 +39,21 @@ bool Signals::calls(const KernelAction& action) noexcept {
   return action.handler != reinterpret_cast<void*>(SIG_DFL) && action.handler != reinterpret_cast<void*>(SIG_IGN);
 }
 
-// Everything else waits while we work: a handler of the program must not find our locks held by its own thread.
-KernelAction Signals::ours(Handler handler, std::uint64_t flags) noexcept {
+KernelAction Signals::ours(Handler handler, std::uint64_t flags, std::uint64_t mask) noexcept {
   return KernelAction{reinterpret_cast<void*>(handler), SA_SIGINFO | SA_NODEFER | kRestorer | flags,
-                      reinterpret_cast<void*>(&comex_gate_restorer), open(~std::uint64_t{0})};
+                      reinterpret_cast<void*>(&comex_gate_restorer), mask};
+}
+
+void Signals::take(KernelAction* faults_before, KernelAction* calls_before) noexcept {
+  const KernelAction for_faults = ours(faults_, SA_ONSTACK, kept_out());
+  (void)kernel_action(SIGBUS, &for_faults, faults_before);
+  const KernelAction for_calls = ours(calls_, SA_ONSTACK, kept_out());
+  (void)kernel_action(SIGSYS, &for_calls, calls_before);
 }
 
 const PokeDesk& Signals::expect(Handler poke) noexcept {
   // Not on another stack: what is registered is the program's, and may be small.
-  desk_.open(reinterpret_cast<std::uint64_t>(comex_gate_instruction), ours(poke, 0));
+  desk_.open(reinterpret_cast<std::uint64_t>(comex_gate_instruction), ours(poke, 0, open(~std::uint64_t{0})));
   (void)kernel_action(SIGSYS, &desk_.ours, &actions_[SIGSYS]);
   return desk_;
 }
@@ -60,13 +66,14 @@ void Signals::begin(Handler faults, Handler calls_handler) noexcept {
   for (int signal = 1; signal <= kSignals; ++signal) {
     const bool ours = (bit(signal) & kOurs) != 0;
     if (ours || kernel_action(signal, nullptr, &actions_[signal]) < 0) continue;
-    if (calls(actions_[signal])) (void)install(signal, actions_[signal]);
+    if (!calls(actions_[signal])) continue;
+    kept_out_.fetch_or(bit(signal), std::memory_order_relaxed);
+    (void)install(signal, actions_[signal]);
   }
-  const KernelAction for_faults = ours(faults, SA_ONSTACK);
-  (void)kernel_action(SIGBUS, &for_faults, &actions_[SIGBUS]);
-  const KernelAction for_calls = ours(calls_handler, SA_ONSTACK);
+  faults_ = faults;
+  calls_ = calls_handler;
   KernelAction before;
-  (void)kernel_action(SIGSYS, &for_calls, &before);
+  take(&actions_[SIGBUS], &before);
   // A process that wakes as it begins has expected nothing. In another the handler is the one of the desk, and what the
   // program has set since expect() was found when the keeper put it there.
   if (desk_.mark != PokeDesk::kMark) {
@@ -85,6 +92,12 @@ std::int64_t Signals::install(int signal, const KernelAction& action) noexcept {
     ours.mask = open(~std::uint64_t{0});
   }
   return kernel_action(signal, &ours, nullptr);
+}
+
+void Signals::keep_out(int signal) noexcept {
+  if ((kept_out() & bit(signal)) != 0) return;
+  kept_out_.fetch_or(bit(signal), std::memory_order_relaxed);
+  take(nullptr, nullptr);
 }
 
 void Signals::reset(int signal) noexcept {
@@ -106,8 +119,11 @@ std::int64_t Signals::action(int signal, std::uint64_t next, std::uint64_t previ
     before = actions_[signal];
     if (next != 0) {
       const bool ours = (bit(signal) & kOurs) != 0;
+      // First, so that whoever enters our code from now on is not disturbed. Who is inside already puts it aside.
+      if (!ours && calls(after)) keep_out(signal);
       if (const std::int64_t result = ours ? 0 : install(signal, after); result < 0) return result;
       actions_[signal] = after;
+      if (!ours && !calls(after)) let_in(signal);
     }
   }
   return previous == 0 || copy_out(previous, &before, sizeof before) ? 0 : -EFAULT;
@@ -117,6 +133,12 @@ std::int64_t Signals::guest_action(int signal, const KernelAction* next, KernelA
   if (const std::int64_t result = kernel_action(signal, nullptr, &before); result < 0) return result;
   if (before.restorer == reinterpret_cast<void*>(&comex_gate_restorer)) before = actions_[signal];
   return next == nullptr || (bit(signal) & kOurs) != 0 ? 0 : install(signal, *next);
+}
+
+void Signals::let_in(int signal) noexcept {
+  if ((kept_out() & bit(signal)) == 0 || signal == SIGPIPE || signal == SIGXFSZ) return;
+  kept_out_.fetch_and(~bit(signal), std::memory_order_relaxed);
+  take(nullptr, nullptr);
 }
 
 void Signals::set_mask(ThreadState& state, ucontext_t& frame, std::uint64_t mask) noexcept {
@@ -165,11 +187,15 @@ void Signals::arrive(int signal, siginfo_t* info, ucontext_t& frame, bool inside
   }
   if ((arrival.action.flags & SA_RESETHAND) != 0) actions_[signal] = KernelAction{};
   ThreadState& state = *this_thread();
-  // Code of ours is no place for a handler of the program's. Only the two signals that are not blocked there get here.
+  // Code of ours is no place for a handler of the program's. Only the two signals that are never blocked get here, and
+  // one that had no handler when that code was entered.
   if (!inside && !state.waiting) return deliver(state, arrival, frame, nullptr);
   if (state.aside.signal != 0) return;  // one of ours, sent by somebody, on top of another
   state.aside = arrival;
-  if (!state.waiting) return;
+  if (!state.waiting) {
+    mask_of(frame) = open(~std::uint64_t{0});  // until our code is left
+    return;
+  }
   state.aside_masked = true;
   state.aside_mask = mask_of(frame);
   mask_of(frame) = open(~std::uint64_t{0});
@@ -184,8 +210,8 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   const std::uint8_t before = state->selector;
   state->selector = 0;
   auto& frame = *static_cast<ucontext_t*>(context);
-  if (!state->waiting) use_stack_from(*state, frame);
   const bool inside = before == 0;
+  if (!inside && !state->waiting) use_stack_from(*state, frame);
   signals.arrive(signal, info, frame, inside);
   if (!inside && !state->waiting) deliver_aside(*state, frame);
   state->selector = before;

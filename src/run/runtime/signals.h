@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/mutex.h"
@@ -61,6 +62,9 @@ class Signals {
 
   static constexpr std::uint64_t bit(int signal) { return std::uint64_t{1} << (signal - 1); }
   static constexpr std::uint64_t kOurs = std::uint64_t{1} << (SIGBUS - 1) | std::uint64_t{1} << (SIGSYS - 1);
+  // What is blocked while a thread is in our code: all that the program handles, for its handler must not find our
+  // locks held by its own thread. What ends or stops the process may do so while it waits for a page.
+  [[nodiscard]] std::uint64_t kept_out() const noexcept { return kept_out_.load(std::memory_order_relaxed); }
   // A mask without what must not be blocked.
   static constexpr std::uint64_t open(std::uint64_t mask) { return mask & ~kOurs; }
 
@@ -73,15 +77,22 @@ class Signals {
  private:
   static constexpr int kSignals = 64;
   static bool calls(const KernelAction& action) noexcept;
-  static KernelAction ours(Handler handler, std::uint64_t flags) noexcept;
+  static KernelAction ours(Handler handler, std::uint64_t flags, std::uint64_t mask) noexcept;
+  // Takes SIGBUS and SIGSYS, or takes them again after what is kept out has changed.
+  void take(KernelAction* faults_before, KernelAction* calls_before) noexcept;
   std::int64_t install(int signal, const KernelAction& action) noexcept;
+  void keep_out(int signal) noexcept;
+  void let_in(int signal) noexcept;
   // For a child that shares the memory of this process but not its actions (posix_spawn), which it puts back to the
   // default before it executes: they are in the kernel only.
   std::int64_t guest_action(int signal, const KernelAction* next, KernelAction& before) noexcept;
   void act_by_default(int signal, const siginfo_t& info, bool ignored) noexcept;
 
-  Mutex mutex_;                         // orders changes
-  KernelAction actions_[kSignals + 1];  // the program's
+  Mutex mutex_;                                                       // orders changes
+  KernelAction actions_[kSignals + 1];                                // the program's
+  std::atomic<std::uint64_t> kept_out_{bit(SIGPIPE) | bit(SIGXFSZ)};  // those, for our own calls may cause them
+  Handler faults_ = nullptr;
+  Handler calls_ = nullptr;
   PokeDesk desk_;
 };
 
