@@ -22,7 +22,7 @@
 #include "cli/report.h"
 #include "cli/run_plan.h"
 #include "node/host_memory.h"
-#include "run/keeper_main.h"
+#include "run/keeper/keeper_main.h"
 #include "run/room.h"
 
 namespace comex {

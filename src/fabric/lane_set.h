@@ -1,5 +1,5 @@
 // Several lanes to one node, so that threads do not queue behind each other. What TcpLink and a process with lanes that
-// it was handed (run/outpost.h) have in common. See tcp_lane.h for how a lane works.
+// it was handed (run/outpost/outpost.h) have in common. See tcp_lane.h for how a lane works.
 //
 // Thread safety: all functions from any thread, but add(), which comes before all others.
 // Fault path: all functions; nothing is allocated. Needs neither OpenSSL nor fmt.

@@ -99,7 +99,7 @@ class Link {
   // The reverse: give_back() calls it once the node has them. REQUIRES: nobody uses these frames any more.
   virtual void forget(std::span<const Extent> extents) noexcept = 0;
 
-  // --- for other processes of this host that use the frames of this session (run/keeper_server.h) ---
+  // --- for other processes of this host that use the frames of this session (run/keeper/keeper_server.h) ---
   // Where the medium has such things and LinkOptions::exportable is set; otherwise Errc::unsupported. Neither calls the
   // node. Over TCP such a process has lanes of its own: open_lane() in fabric/tcp_link.h.
   virtual Expected<Fd> export_fence();

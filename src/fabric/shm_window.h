@@ -1,6 +1,6 @@
 // The memory of a node on this host as a process sees it: addresses as large as the node's arena, in which the slabs
 // are mapped that the process may use, and the fence page. What ShmLink and a process that was handed slabs by another
-// (run/outpost.h) have in common.
+// (run/outpost/outpost.h) have in common.
 //
 //   window (as large as the node's arena)    [ - | slab 1 | - | - | slab 4 | slab 5 | - ... ]
 //

@@ -1,5 +1,5 @@
 // A move of pages between local memory and the frames of one node, owned by whoever asked for it. Links carry transfers
-// (fabric/link.h); so does a process that was given a way to the frames by another (run/outpost.h).
+// (fabric/link.h); so does a process that was given a way to the frames by another (run/outpost/outpost.h).
 //
 // Thread safety: a transfer belongs to its submitter until it is submitted, to the carrier until it is done.
 // Fault path: all of it. This header and its source need neither OpenSSL nor fmt.

@@ -3,9 +3,9 @@
 //
 // Thread safety: all functions from any thread. Fault path: all of them.
 //
-// How it is used (pool/link_gate.h, run/outpost_node.h): who comes enters, then looks whether the place is open, and
-// leaves if it is not; who closes marks it closed, then looks whether anybody is inside. All four are sequentially
-// consistent, so either the closer sees the thread and waits for it, or the thread sees that it is closed.
+// How it is used (pool/link_gate.h, run/outpost/outpost_node.h): who comes enters, then looks whether the place is
+// open, and leaves if it is not; who closes marks it closed, then looks whether anybody is inside. All four are
+// sequentially consistent, so either the closer sees the thread and waits for it, or the thread sees that it is closed.
 #pragma once
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // program has done about that signal. It lies in the memory of the process; its address is in the process's account.
 //
 // Programs change signal actions by system calls of their own, which nobody watches while they are dormant: the runtime
-// of Go takes all signals. So the handler is put in place when it is needed, by run/poke.h.
+// of Go takes all signals. So the handler is put in place when it is needed, by run/keeper/poke.h.
 #pragma once
 
 #include <array>

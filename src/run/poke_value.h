@@ -1,5 +1,5 @@
-// What the signal carries by which the keeper stops the threads of a process (run/poke.h): that it is the keeper's, and
-// to how many threads it was sent.
+// What the signal carries by which the keeper stops the threads of a process (run/keeper/poke.h): that it is the
+// keeper's, and to how many threads it was sent.
 #pragma once
 
 #include <cstdint>

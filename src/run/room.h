@@ -2,8 +2,8 @@
 // used how much of it. Plain words in a file in memory that the keeper makes and every process maps.
 //
 // A process takes an account when it starts, and is dormant: it runs as it would without comex. When the program nears
-// its budget, the keeper wakes it (run/waker.h). One that dies leaves its account as it was; the keeper sees that and
-// takes what is in it off the budget.
+// its budget, the keeper wakes it (run/keeper/waker.h). One that dies leaves its account as it was; the keeper sees
+// that and takes what is in it off the budget.
 //
 // Thread safety: atomics; see pager/budget.h. Fault path: yes.
 #pragma once

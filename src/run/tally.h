@@ -1,5 +1,5 @@
 // What a process under `comex run` counts. Plain words in its account (run/room.h), so that they outlive it however it
-// ends; the keeper adds them up (run/census.h).
+// ends; the keeper adds them up (run/keeper/census.h).
 //
 // A process counts in several places, each a few cache lines of its own: threads that fault at the same time are spread
 // over them. Thread safety: relaxed atomics, nothing is published through them. Fault path: yes.

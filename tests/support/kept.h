@@ -12,8 +12,8 @@
 #include "cli/test_folder.h"
 #include "node/server.h"
 #include "pool/pool.h"
-#include "run/keeper_server.h"
-#include "run/outpost.h"
+#include "run/keeper/keeper_server.h"
+#include "run/outpost/outpost.h"
 #include "support/node.h"
 #include "support/wait.h"
 

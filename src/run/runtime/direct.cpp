@@ -14,7 +14,7 @@
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/process.h"
 #include "run/runtime/real.h"
-#include "run/syscall_table.h"
+#include "run/syscalls/syscall_table.h"
 
 namespace comex::runtime {
 namespace {

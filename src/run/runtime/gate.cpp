@@ -24,8 +24,8 @@
 #include "run/runtime/signals.h"
 #include "run/runtime/tasks.h"
 #include "run/runtime/world.h"
-#include "run/syscall_ranges.h"
-#include "run/syscall_table.h"
+#include "run/syscalls/syscall_ranges.h"
+#include "run/syscalls/syscall_table.h"
 
 namespace comex::runtime {
 namespace {

@@ -11,8 +11,8 @@
 #include "run/runtime/move.h"
 #include "run/runtime/process.h"
 #include "run/runtime/program_memory.h"
-#include "run/syscall_lasting.h"
-#include "run/syscall_ranges.h"
+#include "run/syscalls/syscall_lasting.h"
+#include "run/syscalls/syscall_ranges.h"
 
 // Where glibc has put its area, relative to the thread pointer; older ones have none.
 extern "C" {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "run/syscall_table.h"
+#include "run/syscalls/syscall_table.h"
 
 namespace comex::runtime {
 

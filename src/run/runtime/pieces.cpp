@@ -13,7 +13,7 @@
 
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/program_memory.h"
-#include "run/syscall_ranges.h"
+#include "run/syscalls/syscall_ranges.h"
 
 namespace comex::runtime {
 namespace {

@@ -1,5 +1,5 @@
 // A transfer longer than what may be pinned at once, made in pieces, of which the program sees one call.
-// run/syscall_pieces.h says which may be.
+// run/syscalls/syscall_pieces.h says which may be.
 //
 // Thread safety: an object is its thread's own. Fault path: yes.
 #pragma once
@@ -10,8 +10,8 @@
 #include <array>
 #include <cstdint>
 
-#include "run/syscall_pieces.h"
-#include "run/syscall_table.h"
+#include "run/syscalls/syscall_pieces.h"
+#include "run/syscalls/syscall_table.h"
 
 namespace comex::runtime {
 

@@ -13,7 +13,7 @@
 
 #include "base/fd.h"
 #include "pager/pager.h"
-#include "run/outpost.h"
+#include "run/outpost/outpost.h"
 #include "run/room.h"
 #include "run/runtime/crossing.h"
 #include "run/runtime/messages.h"

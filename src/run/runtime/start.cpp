@@ -11,7 +11,7 @@
 #include <new>
 
 #include "base/futex.h"
-#include "run/outpost.h"
+#include "run/outpost/outpost.h"
 #include "run/own_descriptors.h"
 #include "run/poke_desk.h"
 #include "run/room.h"

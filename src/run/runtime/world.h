@@ -1,7 +1,7 @@
 // All threads of the program at once: how they are taken over when the process wakes, and how they are stopped when
 // something must be changed that none of them may see half done.
 //
-// The keeper sends each thread a signal, at a moment at which none of them is in a system call (run/poke.h). The
+// The keeper sends each thread a signal, at a moment at which none of them is in a system call (run/keeper/poke.h). The
 // handler comes here and waits. When a dormant process wakes, one does the work once all have come; then each puts
 // itself under the gate, and when all have, they go on together. See "Waking" in docs/design-notes.md.
 //

@@ -1,0 +1,98 @@
+#include "run/keeper/keeper_lanes.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "fabric/tcp_link.h"
+
+namespace comex {
+
+LaneOpener::LaneOpener(LinkOptions options, int wake)
+    : options_(std::move(options)), wake_(wake), thread_([this] { run(); }) {}
+
+LaneOpener::~LaneOpener() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void LaneOpener::open(Job job) {
+  const std::lock_guard lock(mutex_);
+  jobs_.push_back(std::move(job));
+  changed_.notify_all();
+}
+
+std::vector<LaneOpener::Result> LaneOpener::results() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(results_, {});
+}
+
+void LaneOpener::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    if (stopping_) return;
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    Result result = serve(std::move(job));
+    lock.lock();
+    results_.push_back(std::move(result));
+    (void)::eventfd_write(wake_, 1);
+  }
+}
+
+LaneOpener::Result LaneOpener::serve(Job job) const {
+  Result result{std::move(job), {}, {}};
+  for (unsigned i = 0; i < result.job.lanes; ++i) {
+    auto lane = open_lane(result.job.url, options_, result.job.session);
+    if (!lane) {
+      result.lanes.clear();
+      result.error = std::move(lane).error();
+      break;
+    }
+    result.lanes.push_back(*std::move(lane));
+  }
+  return result;
+}
+
+namespace {
+
+int tcp_state(int lane) noexcept {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(lane, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_state : -1;
+}
+
+}  // namespace
+
+LaneEnd begin_lane_end(int lane) noexcept {
+  const int state = tcp_state(lane);
+  if (state == TCP_CLOSE_WAIT) return LaneEnd::clean;  // the node closed it
+  // In any other state the process has shut it, and what comes in now is no longer to be seen.
+  if (state != TCP_ESTABLISHED || ::shutdown(lane, SHUT_WR) != 0) return LaneEnd::unclean;
+  return see_lane_end(lane);
+}
+
+LaneEnd see_lane_end(int lane) noexcept {
+  std::array<char, 16 * 1024> replies;
+  for (;;) {
+    const ssize_t got = ::recv(lane, replies.data(), replies.size(), MSG_DONTWAIT);
+    if (got > 0 || (got < 0 && errno == EINTR)) continue;
+    if (got == 0) return LaneEnd::clean;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return LaneEnd::waiting;
+    // A reset is sent by a host where the connection is closed already.
+    return errno == ECONNRESET ? LaneEnd::clean : LaneEnd::unclean;
+  }
+}
+
+}  // namespace comex

@@ -1,0 +1,66 @@
+// Processes that are gone, until nothing of them can touch a frame any more.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "run/keeper/keeper_server.h"
+
+namespace comex {
+namespace {
+
+constexpr Millis kLongestPause{1000};
+
+}  // namespace
+
+void KeeperServer::leave_all() {
+  bool somebody_left = false;
+  for (auto at = processes_.begin(); at != processes_.end();) {
+    const bool over = !at->second->talking() && leave(*at->second);
+    somebody_left |= over;
+    at = over ? processes_.erase(at) : std::next(at);
+  }
+  if (somebody_left && processes_.empty() && config_.on_last_gone) config_.on_last_gone();
+}
+
+bool KeeperServer::leave(Process& process) {
+  const auto now = Clock::now();
+  if (!process.ending_lanes) {
+    if (now < process.look_at) return false;
+    // The end of its socket or its process id was a hint; this is certain.
+    if (process.lifeline && process.lifeline->held()) {
+      process.look_at = now + process.look_pause;
+      process.look_pause = std::min(process.look_pause * 2, kLongestPause);
+      return false;
+    }
+    process.late_at = now + config_.lane_end_grace;
+  }
+  process.look_at = now + config_.look_again;
+  const bool first = !std::exchange(process.ending_lanes, true);
+  for (auto at = process.nodes.begin(); at != process.nodes.end();) {
+    const NodeId id{at->first};
+    if (!lanes_ended(at->second, id, first, now >= process.late_at)) {
+      ++at;
+      continue;
+    }
+    book_.release(process.holder, id, free_);
+    at = process.nodes.erase(at);
+  }
+  return process.nodes.empty();
+}
+
+// True when no write that the dead process sent to this node can land any more.
+bool KeeperServer::lanes_ended(KeptNode& kept, NodeId id, bool first, bool late) {
+  bool unclean = kept.state == KeptNode::Lanes::over;
+  for (auto lane = kept.lanes.begin(); lane != kept.lanes.end() && !unclean;) {
+    const LaneEnd end = first ? begin_lane_end(lane->get()) : see_lane_end(lane->get());
+    unclean = end == LaneEnd::unclean || (end == LaneEnd::waiting && late);
+    if (end == LaneEnd::waiting && first) watch_lane(lane->get());
+    lane = end == LaneEnd::clean ? kept.lanes.erase(lane) : std::next(lane);
+  }
+  if (unclean && (first || kept.state != KeptNode::Lanes::over)) pool_.renew_link(id, kept.link);
+  // Not over before link_changed() or lose() says so.
+  if (unclean) kept.state = KeptNode::Lanes::over;
+  return kept.lanes.empty() && !unclean;
+}
+
+}  // namespace comex

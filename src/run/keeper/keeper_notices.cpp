@@ -1,0 +1,76 @@
+#include "run/keeper/keeper_notices.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "base/units.h"
+
+namespace comex {
+namespace {
+
+constexpr Millis kQuiet{60'000};
+constexpr Millis kSilence{3'000};
+
+std::string size(std::uint64_t pages) {
+  return format_size(pages << kPageShift);
+}
+
+}  // namespace
+
+std::string sizes_of(const Pool& pool) {
+  std::string nodes;
+  for (const MemberStatus& node : pool.status()) {
+    nodes += fmt::format("{}{} of {}", nodes.empty() ? "" : ", ", size(node.info.frames), node.url);
+  }
+  return nodes;
+}
+
+void Notices::look(const Budget& budget, std::uint64_t local, const KeeperStatus& status, Pool& pool) {
+  const std::uint64_t now = budget.local.load(std::memory_order_relaxed);
+  const std::uint64_t limit = budget.limit.load(std::memory_order_relaxed);
+  if (!beyond_ && status.refused > 0 && now > limit && Clock::now() >= quiet_until_) {
+    beyond_ = true;
+    const bool away = pool.wait_for_frames(1, Deadline(Millis(0))) == Errc::disconnected;
+    fmt::print(stderr,
+               "comex: {} ({}): the program keeps its pages here beyond --local {}, and is stopped at --hard {}; {}\n",
+               away ? "no memory node can be reached" : "the pool is full", sizes_of(pool), format_size(local),
+               size(budget.hard.load(std::memory_order_relaxed)),
+               away ? "start `comex serve` there again" : "end another client of it, or add a memory node");
+  } else if (beyond_ && now <= limit) {
+    beyond_ = false;
+    quiet_until_ = Clock::now() + kQuiet;
+    fmt::print(stderr, "comex: the program is within --local {} again\n", format_size(local));
+  }
+}
+
+void Notices::look_at_nodes(const Pool& pool) {
+  for (const MemberStatus& node : pool.status()) {
+    const bool answers = node.state == MemberState::up;
+    if (answers || node.in_use == 0) {
+      const auto found = silent_.find(node.node.value);
+      if (answers && found != silent_.end() && found->second.said) {
+        fmt::print(stderr, "comex: memory node {} answers again\n", node.url);
+      }
+      silent_.erase(node.node.value);
+      continue;
+    }
+    Silence& silence = silent_.try_emplace(node.node.value, Silence{Clock::now()}).first->second;
+    if (silence.said || Clock::now() < silence.since + kSilence) continue;
+    silence.said = true;
+    fmt::print(
+        stderr,
+        "comex: memory node {} does not answer: the program waits when it needs one of its pages there (up to {})\n",
+        node.url, size(node.in_use));
+  }
+}
+
+void Notices::lost(const Loss& loss) {
+  fmt::print(
+      stderr,
+      "comex: memory node {} is lost ({}), and with it up to {} pages ({}) of the program, which is stopped when "
+      "it needs one of them\n",
+      loss.url, loss.reason, loss.frames, size(loss.frames));
+}
+
+}  // namespace comex

@@ -1,0 +1,41 @@
+// What the keeper says to the user while the program runs: lines on the stderr that `comex run` had.
+//
+// Thread safety: look() by one thread; the rest from any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/clock.h"
+#include "pager/budget.h"
+#include "pool/pool.h"
+#include "run/keeper/keeper_server.h"
+
+namespace comex {
+
+// The nodes of a pool and what they lend: "64.0 MiB of unix:///run/comex/comex.sock, ...".
+std::string sizes_of(const Pool& pool);
+
+class Notices {
+ public:
+  // The pool takes no more and the program has gone beyond its budget; and, later, it is within it again. Each is said
+  // once, and again only after a while.
+  // `local`: bytes, of --local. What is not adopted is taken off that for the limit of the budget.
+  void look(const Budget& budget, std::uint64_t local, const KeeperStatus& status, Pool& pool);
+  // A node that has pages of the program does not answer for some seconds: said once, and again after it did.
+  void look_at_nodes(const Pool& pool);
+  // A node's memory is gone.
+  static void lost(const Loss& loss);
+
+ private:
+  bool beyond_ = false;
+  Clock::time_point quiet_until_{};
+  struct Silence {
+    Clock::time_point since;
+    bool said = false;
+  };
+  std::map<std::uint16_t, Silence> silent_;  // by node
+};
+
+}  // namespace comex

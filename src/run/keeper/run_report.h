@@ -1,0 +1,24 @@
+// What happened while a program ran, for its user: JSON for programs (--stats), a few lines for people (--summary).
+// Thread-safe: pure functions.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/clock.h"
+#include "run/keeper/census.h"
+
+namespace comex {
+
+struct RunReport {
+  std::string program;
+  std::uint64_t local = 0;       // bytes: the budget
+  std::uint64_t local_peak = 0;  // bytes
+  Millis took{0};
+  std::map<std::uint16_t, std::string> nodes;  // their URLs, by the id of the session
+};
+
+std::string to_json(const RunReport& report, const Census& census);
+std::string to_summary(const RunReport& report, const Census& census);
+
+}  // namespace comex

@@ -1,0 +1,62 @@
+// The part of the keeper that watches how much memory the program's processes use, and wakes them when that comes near
+// the budget.
+//
+// A process begins dormant: nothing of it is registered, no system call is watched, it has no connection. All it has is
+// an account in the room (run/room.h). Here its memory is read from /proc every so often, often enough that the budget
+// cannot be passed in between. When all processes together are near the budget, the largest dormant ones are woken: all
+// their threads get a signal (run/keeper/poke.h), whose handler takes over (run/runtime/world.h).
+//
+// What a process uses and has not charged to its account (stacks, what is not adopted, the runtime's own) is taken off
+// what the pagers may use.
+//
+// Threads: one, which does everything here. Thread safety: none needed by others.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "base/clock.h"
+#include "run/room.h"
+
+namespace comex {
+
+class Waker {
+ public:
+  // REQUIRES: the room outlives this.
+  Waker(Room& room, std::uint64_t budget_pages);
+  ~Waker();
+  Waker(const Waker&) = delete;
+  Waker& operator=(const Waker&) = delete;
+
+  // Sets what the pagers of all processes may use, less `elsewhere` pages.
+  static void set_budget(Budget& budget, std::uint64_t pages, std::uint64_t elsewhere);
+
+ private:
+  struct Use {
+    std::uint64_t all = 0;           // pages of all processes
+    std::uint64_t elsewhere = 0;     // of those, in no account
+    bool dormant = false;            // there are processes that are
+    Room::Owned* largest = nullptr;  // of those that are, and worth waking
+    std::uint64_t largest_pages = 0;
+  };
+
+  void run();
+  Use look();
+  void wake(Room::Owned& owned);
+  void stop_threads(Room::Owned& owned);
+  // Until the budget could be used up, should everything be touched as fast as memory can be.
+  [[nodiscard]] Nanos pause(const Use& use) const;
+
+  Room& room_;
+  const std::uint64_t budget_;
+  const std::uint64_t near_;  // from how many pages on processes are woken
+  std::atomic<bool> closing_{false};
+  Clock::time_point not_before_{};  // after one that could not be woken
+  std::thread thread_;
+};
+
+// Pages of private memory that a process has here; 0 if it has ended.
+std::uint64_t private_pages(std::uint32_t pid);
+
+}  // namespace comex

@@ -1,0 +1,200 @@
+#include "run/outpost/outpost.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "base/wait_ready.h"
+#include "run/lifeline.h"
+
+namespace comex {
+namespace {
+
+// How long a waiting thread sleeps before it looks by itself: another may have received what it waits for.
+constexpr Millis kNap{5};
+
+}  // namespace
+
+Outpost::Outpost(Fd socket, const OutpostConfig& config, Run* at_hand, Run* returns, Run* sending, std::byte* buffer,
+                 std::atomic<OutpostNode*>* nodes)
+    : config_(config),
+      record_(config.record),
+      socket_(std::move(socket)),
+      nodes_(nodes),
+      at_hand_(at_hand, config.at_hand_runs),
+      returns_(returns, config.return_runs),
+      buffer_(buffer),
+      sending_(sending),
+      stock_(config.first_stock) {}
+
+Outpost::~Outpost() {
+  for (std::uint16_t id = 0; id < ids_; ++id) {
+    if (OutpostNode* const node = nodes_[id].load()) node->~OutpostNode();
+  }
+  if (lifeline_ != nullptr) let_go_of_lifeline(lifeline_);
+}
+
+Errc Outpost::create(Fd socket, const OutpostConfig& config, Outpost** made) noexcept {
+  const auto own = [&](std::size_t bytes) { return config.own(config.context, bytes); };
+  std::byte* const self = own(sizeof(Outpost));
+  auto* const at_hand = reinterpret_cast<Run*>(own(config.at_hand_runs * sizeof(Run)));
+  auto* const returns = reinterpret_cast<Run*>(own(config.return_runs * sizeof(Run)));
+  auto* const sending = reinterpret_cast<Run*>(own(keeper_wire::kMaxRuns * sizeof(Run)));
+  std::byte* const buffer = own(keeper_wire::kMaxMessage);
+  auto* const nodes = reinterpret_cast<std::atomic<OutpostNode*>*>(own(keeper_wire::kMaxNodes * sizeof(void*)));
+  if (self == nullptr || at_hand == nullptr || returns == nullptr || sending == nullptr || buffer == nullptr ||
+      nodes == nullptr) {
+    return Errc::io;
+  }
+  auto* const outpost = new (self) Outpost(std::move(socket), config, at_hand, returns, sending, buffer, nodes);
+  const Errc greeted = outpost->greet(Deadline(config.welcome));
+  if (greeted != Errc::ok) {
+    outpost->~Outpost();
+    return greeted;
+  }
+  *made = outpost;
+  return Errc::ok;
+}
+
+void Outpost::destroy(Outpost* outpost) noexcept {
+  outpost->~Outpost();
+}
+
+OutpostNode* Outpost::find(NodeId node) const noexcept {
+  return node.value < keeper_wire::kMaxNodes ? nodes_[node.value].load(std::memory_order_acquire) : nullptr;
+}
+
+std::string_view Outpost::name_of(NodeId node) const noexcept {
+  const OutpostNode* const found = find(node);
+  return found != nullptr ? found->told().name.view() : std::string_view();
+}
+
+void Outpost::count_in(Record& record) noexcept {
+  record_ = &record;
+  for (std::uint16_t id = 0; id < ids_; ++id) {
+    if (OutpostNode* const node = nodes_[id].load(std::memory_order_relaxed)) node->count_in(record_);
+  }
+}
+
+// --- frames ---
+
+std::optional<Run> Outpost::take(std::uint32_t want) noexcept {
+  const auto usable = [this](NodeId id) { return find(id)->state() == Errc::ok; };
+  std::optional<Run> run;
+  {
+    const std::lock_guard lock(frames_mutex_);
+    run = at_hand_.take(want, usable);
+  }
+  if (run) {
+    taken_.fetch_add(run->count, std::memory_order_relaxed);
+  } else if (want > 0) {
+    ran_dry_.store(true, std::memory_order_relaxed);
+  }
+  return run;
+}
+
+void Outpost::put_back(const Run& run) noexcept {
+  if (run.count == 0) return;
+  {
+    const std::lock_guard lock(frames_mutex_);
+    const OutpostNode* const node = find(run.node);
+    // Of a lost node they are nothing to have at hand; lose() looks under the same mutex.
+    if (node == nullptr || node->lost()) return;
+    if (at_hand_.put_back(run)) return;
+  }
+  give_back(run);
+}
+
+void Outpost::give_back(const Run& run) noexcept {
+  if (run.count == 0) return;
+  {
+    const std::lock_guard lock(returns_mutex_);
+    if (returns_.add(run)) return;
+  }
+  tend();  // makes room, unless another thread is at it
+  const std::lock_guard lock(returns_mutex_);
+  if (!returns_.add(run)) stranded_.fetch_add(run.count, std::memory_order_relaxed);
+}
+
+bool Outpost::is_near(NodeId node) const noexcept {
+  const OutpostNode* const known = find(node);
+  return known != nullptr && known->shm();
+}
+
+std::uint32_t Outpost::at_hand() const noexcept {
+  const std::lock_guard lock(frames_mutex_);
+  std::uint32_t frames = 0;
+  for (const Run& run : at_hand_.runs()) frames += find(run.node)->state() == Errc::ok ? run.count : 0;
+  return frames;
+}
+
+// --- pages ---
+
+void Outpost::submit(NodeId node, Transfer& transfer) noexcept {
+  if (OutpostNode* const found = find(node)) return found->submit(transfer);
+  transfer.begin();
+  transfer.finish(keeper_gone() ? Errc::fenced : Errc::invalid);
+}
+
+void Outpost::poll(NodeId node) noexcept {
+  if (OutpostNode* const found = find(node)) found->poll();
+}
+
+Errc Outpost::wait(NodeId node, Transfer& transfer) noexcept {
+  OutpostNode* const found = find(node);
+  return found != nullptr ? found->wait(transfer) : transfer.result();
+}
+
+// --- waiting ---
+
+void Outpost::nap(const Deadline& deadline) noexcept {
+  const auto soon = Clock::now() + kNap;
+  (void)wait_ready(socket_.get(), POLLIN, Deadline::at(soon < deadline.when() ? soon : deadline.when()));
+}
+
+Errc Outpost::wait_until_decided(NodeId node, const Deadline& deadline) noexcept {
+  for (;;) {
+    tend();
+    OutpostNode* const found = find(node);
+    if (found == nullptr) return keeper_gone() ? Errc::fenced : Errc::invalid;
+    const Errc state = found->state();
+    if (state != Errc::disconnected) return state;
+    if (deadline.passed()) return Errc::timeout;
+    nap(deadline);
+  }
+}
+
+Errc Outpost::wait_for_frames(std::uint32_t count, const Deadline& deadline) noexcept {
+  for (;;) {
+    if (at_hand() >= count) return Errc::ok;
+    tend_for(count);
+    if (at_hand() >= count) return Errc::ok;
+    if (keeper_gone()) return Errc::fenced;
+    if (deadline.passed()) {
+      return refused_.load(std::memory_order_acquire) ? why_refused_.load(std::memory_order_relaxed) : Errc::timeout;
+    }
+    nap(deadline);
+  }
+}
+
+Errc connect_keeper(std::string_view name, Fd* socket) noexcept {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.size() < 2 || name.size() >= sizeof address.sun_path) return Errc::invalid;
+  std::memcpy(address.sun_path, name.data(), name.size());
+  const bool abstract = name.front() == '@';
+  if (abstract) address.sun_path[0] = '\0';
+  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!fd) return Errc::io;
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() + (abstract ? 0 : 1));
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) return Errc::io;
+  *socket = std::move(fd);
+  return Errc::ok;
+}
+
+}  // namespace comex

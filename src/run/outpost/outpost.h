@@ -1,0 +1,176 @@
+// The frames of a process whose pool is kept by another (run/keeper/keeper_server.h): what the pager and staging of a
+// program under `comex run` work on. Pages are moved by the process itself, without waking anybody: by copying to and
+// from slabs (shm), or over lanes of its own (tcp). The keeper is asked for frames ahead of need, and told of returns
+// in batches.
+//
+//   fault path:   take, put_back      -> at_hand_ (runs the keeper has granted)
+//                 give_back           -> returns_ (runs to tell the keeper of)
+//                 submit, poll, wait  -> OutpostNode (slabs or lanes)
+//   now and then: tend                -> the keeper's messages in; returns, wants and broken lanes out
+//
+// Part of the code inside programs: no malloc, stdio, exceptions, thread-local variables, pthread locks or threads; all
+// memory is from `own`, most of it at creation, that of a node when the keeper first names it (in tend). System calls
+// go through libc's wrappers and may set errno. The files are listed in CMakeLists.txt (COMEX_IN_PROGRAMS).
+//
+// Thread safety: all functions from any thread, but those about fork, which say what they need.
+// Fault path: all functions but create, destroy and those about fork. tend() makes system calls that do not wait; it
+// must not be interrupted by a handler on the same thread that calls the outpost: handlers run with signals blocked.
+//
+// Locks, in order: tend_mutex_, frames_mutex_, returns_mutex_; the last two are held for a few instructions. tend()
+// does nothing if another thread is at it.
+//
+// Invariants:
+//  1. Frames at hand, returned or used here are this process's by the keeper's book; a frame that was given back is not
+//     touched again by this object.
+//  2. The keeper hears that lanes broke before it hears of the return of any frame that they may carry a write to.
+//  3. After a node is lost, or the keeper gone, every transfer ends in Errc::fenced, for ever.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/mutex.h"
+#include "pool/frames.h"
+#include "run/outpost/outpost_node.h"
+#include "run/outpost/run_list.h"
+#include "run/packet.h"
+
+namespace comex {
+
+struct OutpostConfig {
+  OutpostLinkConfig link;
+  std::uint32_t first_stock = 128;  // frames to keep at hand, to begin with: many programs never need one
+  std::uint32_t most_stock = 8192;  // the stock doubles, up to this, whenever it has run dry: 32 MiB
+  Millis idle{2'000};               // after so long without a take it shrinks to the first again
+  std::uint32_t at_hand_runs = 4096;
+  std::uint32_t return_runs = 1U << 18;  // memory is touched as it is needed
+  Millis welcome{10'000};                // for the keeper to answer at all
+  // Zeroed memory, never given back; nullptr if there is none.
+  std::byte* (*own)(void* context, std::size_t bytes) = nullptr;
+  // A node is lost: called by tend(), once a node. May be null.
+  void (*on_lost)(void* context, NodeId node, std::string_view name) = nullptr;
+  void* context = nullptr;
+  Record* record = nullptr;  // where to count; may be null
+};
+
+class Outpost final : public Frames {
+ public:
+  // `socket` is a connection to the keeper, which this owns from now on. Waits until the keeper has answered.
+  // Errc::io: no memory of our own. REQUIRES: config.own.
+  static Errc create(Fd socket, const OutpostConfig& config, Outpost** made) noexcept;
+  // For tests; a program's outpost lives as long as the program. Its frames go back to the keeper.
+  static void destroy(Outpost* outpost) noexcept;
+
+  // --- see pool/frames.h ---
+  std::optional<Run> take(std::uint32_t want) noexcept override;
+  void put_back(const Run& run) noexcept override;
+  void give_back(const Run& run) noexcept override;
+  [[nodiscard]] std::uint32_t at_hand() const noexcept override;
+  [[nodiscard]] bool is_near(NodeId node) const noexcept override;
+  void submit(NodeId node, Transfer& transfer) noexcept override;
+  void poll(NodeId node) noexcept override;
+  Errc wait(NodeId node, Transfer& transfer) noexcept override;
+  Errc wait_until_decided(NodeId node, const Deadline& deadline) noexcept override;
+  Errc wait_for_frames(std::uint32_t count, const Deadline& deadline) noexcept override;
+
+  // Hears what the keeper has to say and tells it what it should know. To be called every few milliseconds while the
+  // program is busy, by a thread that may, and now and then otherwise.
+  void tend() noexcept { tend_for(0); }
+  // Readable when the keeper has something to say.
+  [[nodiscard]] int socket() const noexcept { return socket_.get(); }
+  [[nodiscard]] bool keeper_gone() const noexcept { return gone_.load(std::memory_order_acquire); }
+  // What the keeper said when it ended the connection; empty if it did not.
+  [[nodiscard]] std::string_view farewell() const noexcept { return farewell_.view(); }
+  // Counts there from now on. REQUIRES: nobody else is inside, as after a fork.
+  void count_in(Record& record) noexcept;
+  // Its URL; empty if there is no such node.
+  [[nodiscard]] std::string_view name_of(NodeId node) const noexcept;
+  // Frames that will be the keeper's again only when this process ends: there were too many to remember.
+  [[nodiscard]] std::uint64_t stranded() const noexcept { return stranded_.load(std::memory_order_relaxed); }
+
+  // --- fork ---
+  // Before: makes the keeper take the child to be for a holder of everything that this process holds. On ok every lock
+  // is held until the fork is over; other threads' transfers go on. Frames that another thread has taken and not yet
+  // put where the child looks for them are the child's until its end: empty staging first.
+  Errc before_fork(const Deadline& deadline) noexcept;
+  // REQUIRES, of both: the same thread, before_fork() returned ok. Also when the fork failed.
+  void after_fork_in_parent() noexcept;
+  // The child has the same outpost, with nothing at hand, and tcp nodes away until the keeper has sent lanes. What
+  // parent and child both hold must be written by neither. An error: the child has no memory to speak of any more.
+  Errc after_fork_in_child() noexcept;
+
+ private:
+  Outpost(Fd socket, const OutpostConfig& config, Run* at_hand, Run* returns, Run* sending, std::byte* buffer,
+          std::atomic<OutpostNode*>* nodes);
+  ~Outpost() override;
+
+  [[nodiscard]] OutpostNode* find(NodeId node) const noexcept;
+  void nap(const Deadline& deadline) noexcept;
+
+  // --- outpost_tend.cpp ---
+  Errc greet(const Deadline& deadline) noexcept;
+  void tend_for(std::uint32_t least) noexcept;  // wants at least so many frames at hand
+  // From here on all REQUIRE tend_mutex_.
+  void receive() noexcept;
+  // False: the message makes no sense.
+  bool hear(std::span<const std::byte> message, ReceivedFds& fds) noexcept;
+  bool hear_welcome(ReceivedFds& fds) noexcept;
+  bool hear_node(std::span<const std::byte> message, ReceivedFds& fds) noexcept;
+  bool hear_grant(std::span<const std::byte> message) noexcept;
+  bool hear_of_node(keeper_wire::Type type, std::span<const std::byte> message, ReceivedFds& fds) noexcept;
+  void lose(OutpostNode& node) noexcept;
+  void look_at_lanes() noexcept;
+  bool report_lanes() noexcept;
+  bool gather_returns() noexcept;
+  bool send_returns() noexcept;
+  bool send_all_returns() noexcept;
+  void give_back_unless_full(const Run& run) noexcept;
+  void ask(std::uint32_t least) noexcept;
+  void mind_stock() noexcept;
+  Errc say(keeper_wire::Type type, std::span<const std::byte> body, std::span<const std::byte> tail = {}) noexcept;
+  void gone() noexcept;
+  Errc ask_for_heir(const Deadline& deadline) noexcept;
+
+  const OutpostConfig config_;
+  Record* record_;
+  Fd socket_;
+  std::atomic<bool> gone_{false};
+  std::atomic<bool> refused_{false};  // since the last grant
+  std::atomic<Errc> why_refused_{Errc::ok};
+  std::atomic<bool> ran_dry_{false};
+  std::atomic<std::uint64_t> taken_{0};  // frames, ever
+  std::atomic<std::uint64_t> stranded_{0};
+  std::atomic<OutpostNode*>* const nodes_;  // by id; an entry is replaced only by a new session under the same id
+
+  mutable Mutex frames_mutex_;
+  RunList at_hand_;  // guarded by frames_mutex_
+
+  Mutex returns_mutex_;
+  RunList returns_;  // guarded by returns_mutex_
+
+  Mutex tend_mutex_;  // guards all below
+  std::byte* const buffer_;
+  Run* const sending_;  // returns that are about to be sent
+  std::size_t sending_count_ = 0;
+  std::uint16_t ids_ = 0;  // nodes_ has entries below this only
+  bool welcomed_ = false;
+  void* lifeline_ = nullptr;
+  std::uint64_t asked_ = 0;  // frames asked for and not granted
+  std::uint32_t stock_;
+  std::uint64_t taken_before_ = 0;
+  Clock::time_point busy_at_{};
+  keeper_wire::Text farewell_;
+  std::uint32_t heirs_due_ = 0;  // asked for and not answered
+  Fd heir_socket_;
+  Fd heir_lifeline_;
+};
+
+// A connection to the keeper that listens there (listen_keeper() in run/keeper/keeper_server.h). Errc::io: see errno.
+Errc connect_keeper(std::string_view name, Fd* socket) noexcept;
+
+}  // namespace comex
