@@ -4,6 +4,7 @@
 
 #include "base/futex.h"
 #include "run/runtime/process.h"
+#include "run/runtime/signals.h"
 
 namespace comex::runtime {
 namespace {
@@ -35,6 +36,7 @@ constexpr std::uint32_t kLongestPause = 32;  // naps: a good half second
     if (pager.full() && process.budget->beyond_hard()) stop_at_hard_limit();
     naps = naps > 0 && pager.full() ? naps - 1 : 0;
     if (running) continue;
+    signals.end_if_asked();
     process.evictor_asleep.store(true, std::memory_order_seq_cst);
     // After saying so: whoever made work before will not wake us.
     if (process.budget->excess(false) == 0 || excess > 0) futex_wait(process.evictor_turn, turn, kNap);

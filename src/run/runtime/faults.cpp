@@ -54,11 +54,15 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   const std::uint8_t before = state != nullptr ? state->selector : 0;
   if (state != nullptr) state->selector = 0;
   auto& frame = *static_cast<ucontext_t*>(context);
-  if (state != nullptr && before != 0) use_stack_from(*state, frame);
+  if (state != nullptr && before != 0) {
+    use_stack_from(*state, frame);
+    state->open_signals.store(~(mask_of(frame) | state->blocked), std::memory_order_relaxed);
+  }
   // A signal that somebody sent has no address.
   const bool fault = info->si_code > 0;
   const bool write = (frame.uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
   const bool resolved = fault && make_resident(PageNo::of(info->si_addr), write);
+  if (state != nullptr && before != 0) state->open_signals.store(0, std::memory_order_relaxed);
   if (resolved && state != nullptr && before != 0 && !state->waiting) deliver_aside(*state, frame);
   if (state != nullptr) state->selector = before;
   // In our own code nobody can answer it.

@@ -37,10 +37,6 @@ using syscalls::Trait;
 
 constexpr greg_t kCallBytes = 2;  // of the instruction
 
-std::uint64_t& mask_of(ucontext_t& context) {
-  return *reinterpret_cast<std::uint64_t*>(&context.uc_sigmask);
-}
-
 std::int64_t let_through(const Call& call) {
   const auto& a = call.arguments;
   return comex_gate_call(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -145,7 +141,7 @@ std::int64_t let_wait(const Call& call, ucontext_t& context) {
   state.waiting = true;
   set_kernel_mask(mask_of(context));
   const std::int64_t result = comex_gate_wait(call.number, a[0], a[1], a[2], a[3], a[4], a[5], &state.aside.signal);
-  set_kernel_mask(mask_of(context) | signals.kept_out());
+  set_kernel_mask(Signals::open(~std::uint64_t{0}));
   state.waiting = false;
   return result;
 }
@@ -311,6 +307,7 @@ void on_call(int signal, siginfo_t* info, void* context) {
   PagerStats::add(state->tally->calls);
   auto& frame = *static_cast<ucontext_t*>(context);
   use_stack_from(*state, frame);
+  state->open_signals.store(~(mask_of(frame) | state->blocked), std::memory_order_relaxed);
   greg_t* const registers = frame.uc_mcontext.gregs;
   const auto get = [&](int index) { return static_cast<std::uint64_t>(registers[index]); };
   const Call call{get(REG_RAX), {get(REG_RDI), get(REG_RSI), get(REG_RDX), get(REG_R10), get(REG_R8), get(REG_R9)}};
@@ -326,6 +323,7 @@ void on_call(int signal, siginfo_t* info, void* context) {
     registers[REG_RIP] -= kCallBytes;
   }
   deliver_aside(*state, frame);
+  state->open_signals.store(0, std::memory_order_relaxed);
   errno = error;
   state->selector = 1;
 }

@@ -20,10 +20,6 @@ std::int64_t kernel_action(int signal, const KernelAction* next, KernelAction* p
                          reinterpret_cast<std::uint64_t>(previous), sizeof(std::uint64_t), 0, 0);
 }
 
-std::uint64_t& mask_of(ucontext_t& frame) noexcept {
-  return *reinterpret_cast<std::uint64_t*>(&frame.uc_sigmask);
-}
-
 // The call is not made if it has not begun; the kernel goes back to its instruction if it is to be made again.
 void leave_call(ucontext_t& frame) noexcept {
   greg_t& at = frame.uc_mcontext.gregs[REG_RIP];
@@ -39,21 +35,15 @@ bool Signals::calls(const KernelAction& action) noexcept {
   return action.handler != reinterpret_cast<void*>(SIG_DFL) && action.handler != reinterpret_cast<void*>(SIG_IGN);
 }
 
-KernelAction Signals::ours(Handler handler, std::uint64_t flags, std::uint64_t mask) noexcept {
+// Everything else waits while we work: a handler of the program must not find our locks held by its own thread.
+KernelAction Signals::ours(Handler handler, std::uint64_t flags) noexcept {
   return KernelAction{reinterpret_cast<void*>(handler), SA_SIGINFO | SA_NODEFER | kRestorer | flags,
-                      reinterpret_cast<void*>(&comex_gate_restorer), mask};
-}
-
-void Signals::take(KernelAction* faults_before, KernelAction* calls_before) noexcept {
-  const KernelAction for_faults = ours(faults_, SA_ONSTACK, kept_out());
-  (void)kernel_action(SIGBUS, &for_faults, faults_before);
-  const KernelAction for_calls = ours(calls_, SA_ONSTACK, kept_out());
-  (void)kernel_action(SIGSYS, &for_calls, calls_before);
+                      reinterpret_cast<void*>(&comex_gate_restorer), open(~std::uint64_t{0})};
 }
 
 const PokeDesk& Signals::expect(Handler poke) noexcept {
   // Not on another stack: what is registered is the program's, and may be small.
-  desk_.open(reinterpret_cast<std::uint64_t>(comex_gate_instruction), ours(poke, 0, open(~std::uint64_t{0})));
+  desk_.open(reinterpret_cast<std::uint64_t>(comex_gate_instruction), ours(poke, 0));
   (void)kernel_action(SIGSYS, &desk_.ours, &actions_[SIGSYS]);
   return desk_;
 }
@@ -66,14 +56,13 @@ void Signals::begin(Handler faults, Handler calls_handler) noexcept {
   for (int signal = 1; signal <= kSignals; ++signal) {
     const bool ours = (bit(signal) & kOurs) != 0;
     if (ours || kernel_action(signal, nullptr, &actions_[signal]) < 0) continue;
-    if (!calls(actions_[signal])) continue;
-    kept_out_.fetch_or(bit(signal), std::memory_order_relaxed);
-    (void)install(signal, actions_[signal]);
+    if (calls(actions_[signal])) (void)install(signal, actions_[signal]);
   }
-  faults_ = faults;
-  calls_ = calls_handler;
+  const KernelAction for_faults = ours(faults, SA_ONSTACK);
+  (void)kernel_action(SIGBUS, &for_faults, &actions_[SIGBUS]);
+  const KernelAction for_calls = ours(calls_handler, SA_ONSTACK);
   KernelAction before;
-  take(&actions_[SIGBUS], &before);
+  (void)kernel_action(SIGSYS, &for_calls, &before);
   // A process that wakes as it begins has expected nothing. In another the handler is the one of the desk, and what the
   // program has set since expect() was found when the keeper put it there.
   if (desk_.mark != PokeDesk::kMark) {
@@ -92,12 +81,6 @@ std::int64_t Signals::install(int signal, const KernelAction& action) noexcept {
     ours.mask = open(~std::uint64_t{0});
   }
   return kernel_action(signal, &ours, nullptr);
-}
-
-void Signals::keep_out(int signal) noexcept {
-  if ((kept_out() & bit(signal)) != 0) return;
-  kept_out_.fetch_or(bit(signal), std::memory_order_relaxed);
-  take(nullptr, nullptr);
 }
 
 void Signals::reset(int signal) noexcept {
@@ -119,11 +102,8 @@ std::int64_t Signals::action(int signal, std::uint64_t next, std::uint64_t previ
     before = actions_[signal];
     if (next != 0) {
       const bool ours = (bit(signal) & kOurs) != 0;
-      // First, so that whoever enters our code from now on is not disturbed. Who is inside already puts it aside.
-      if (!ours && calls(after)) keep_out(signal);
       if (const std::int64_t result = ours ? 0 : install(signal, after); result < 0) return result;
       actions_[signal] = after;
-      if (!ours && !calls(after)) let_in(signal);
     }
   }
   return previous == 0 || copy_out(previous, &before, sizeof before) ? 0 : -EFAULT;
@@ -133,12 +113,6 @@ std::int64_t Signals::guest_action(int signal, const KernelAction* next, KernelA
   if (const std::int64_t result = kernel_action(signal, nullptr, &before); result < 0) return result;
   if (before.restorer == reinterpret_cast<void*>(&comex_gate_restorer)) before = actions_[signal];
   return next == nullptr || (bit(signal) & kOurs) != 0 ? 0 : install(signal, *next);
-}
-
-void Signals::let_in(int signal) noexcept {
-  if ((kept_out() & bit(signal)) == 0 || signal == SIGPIPE || signal == SIGXFSZ) return;
-  kept_out_.fetch_and(~bit(signal), std::memory_order_relaxed);
-  take(nullptr, nullptr);
 }
 
 void Signals::set_mask(ThreadState& state, ucontext_t& frame, std::uint64_t mask) noexcept {
@@ -173,6 +147,25 @@ void Signals::act_by_default(int signal, const siginfo_t& info, bool ignored) no
   }
 }
 
+void Signals::end_if_asked() noexcept {
+  constexpr std::uint64_t kHarmless = kOurs | bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) |
+                                      bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
+  std::uint64_t asked = 0;
+  if (comex_gate_call(SYS_rt_sigpending, reinterpret_cast<std::uint64_t>(&asked), sizeof asked, 0, 0, 0, 0) < 0) return;
+  asked &= ~kHarmless;
+  // What the program has blocked in all its threads waits for it, not for us.
+  if (asked == 0 || (asked &= process.threads->open_signals()) == 0) return;
+  const std::lock_guard lock(mutex_);
+  for (int signal = 1; signal <= kSignals; ++signal) {
+    if (actions_[signal].handler != reinterpret_cast<void*>(SIG_DFL)) asked &= ~bit(signal);
+  }
+  // No handler can come in between: the process ends here, or the signal was somebody else's after all.
+  for (const int how : {SIG_UNBLOCK, SIG_BLOCK}) {
+    comex_gate_call(SYS_rt_sigprocmask, static_cast<std::uint64_t>(how), reinterpret_cast<std::uint64_t>(&asked), 0,
+                    sizeof asked, 0, 0);
+  }
+}
+
 void Signals::arrive(int signal, siginfo_t* info, ucontext_t& frame, bool inside) noexcept {
   Arrival arrival;
   arrival.signal = signal;
@@ -187,15 +180,11 @@ void Signals::arrive(int signal, siginfo_t* info, ucontext_t& frame, bool inside
   }
   if ((arrival.action.flags & SA_RESETHAND) != 0) actions_[signal] = KernelAction{};
   ThreadState& state = *this_thread();
-  // Code of ours is no place for a handler of the program's. Only the two signals that are never blocked get here, and
-  // one that had no handler when that code was entered.
+  // Code of ours is no place for a handler of the program's. Only the two signals that are not blocked there get here.
   if (!inside && !state.waiting) return deliver(state, arrival, frame, nullptr);
   if (state.aside.signal != 0) return;  // one of ours, sent by somebody, on top of another
   state.aside = arrival;
-  if (!state.waiting) {
-    mask_of(frame) = open(~std::uint64_t{0});  // until our code is left
-    return;
-  }
+  if (!state.waiting) return;
   state.aside_masked = true;
   state.aside_mask = mask_of(frame);
   mask_of(frame) = open(~std::uint64_t{0});

@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <ucontext.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "base/mutex.h"
@@ -35,6 +34,11 @@ constexpr stack_t no_stack() {
   stack_t none{};
   none.ss_flags = SS_DISABLE;
   return none;
+}
+
+// What is blocked where the frame goes on.
+inline std::uint64_t& mask_of(ucontext_t& frame) noexcept {
+  return *reinterpret_cast<std::uint64_t*>(&frame.uc_sigmask);
 }
 
 class Signals {
@@ -62,37 +66,30 @@ class Signals {
 
   static constexpr std::uint64_t bit(int signal) { return std::uint64_t{1} << (signal - 1); }
   static constexpr std::uint64_t kOurs = std::uint64_t{1} << (SIGBUS - 1) | std::uint64_t{1} << (SIGSYS - 1);
-  // What is blocked while a thread is in our code: all that the program handles, for its handler must not find our
-  // locks held by its own thread. What ends or stops the process may do so while it waits for a page.
-  [[nodiscard]] std::uint64_t kept_out() const noexcept { return kept_out_.load(std::memory_order_relaxed); }
   // A mask without what must not be blocked.
   static constexpr std::uint64_t open(std::uint64_t mask) { return mask & ~kOurs; }
 
   // A signal of the program's has come to a handler of ours, whose frame this is. `inside`: while the thread was in
   // code of ours. Then whoever leaves that has it delivered (deliver_aside).
   void arrive(int signal, siginfo_t* info, ucontext_t& frame, bool inside) noexcept;
+  // A thread that waits for a page has all signals blocked. One that was sent to the process, and ends it by default,
+  // does so all the same: for a thread of ours to look now and then.
+  void end_if_asked() noexcept;
   // The default action from now on.
   static void reset(int signal) noexcept;
 
  private:
   static constexpr int kSignals = 64;
   static bool calls(const KernelAction& action) noexcept;
-  static KernelAction ours(Handler handler, std::uint64_t flags, std::uint64_t mask) noexcept;
-  // Takes SIGBUS and SIGSYS, or takes them again after what is kept out has changed.
-  void take(KernelAction* faults_before, KernelAction* calls_before) noexcept;
+  static KernelAction ours(Handler handler, std::uint64_t flags) noexcept;
   std::int64_t install(int signal, const KernelAction& action) noexcept;
-  void keep_out(int signal) noexcept;
-  void let_in(int signal) noexcept;
   // For a child that shares the memory of this process but not its actions (posix_spawn), which it puts back to the
   // default before it executes: they are in the kernel only.
   std::int64_t guest_action(int signal, const KernelAction* next, KernelAction& before) noexcept;
   void act_by_default(int signal, const siginfo_t& info, bool ignored) noexcept;
 
-  Mutex mutex_;                                                       // orders changes
-  KernelAction actions_[kSignals + 1];                                // the program's
-  std::atomic<std::uint64_t> kept_out_{bit(SIGPIPE) | bit(SIGXFSZ)};  // those, for our own calls may cause them
-  Handler faults_ = nullptr;
-  Handler calls_ = nullptr;
+  Mutex mutex_;                         // orders changes
+  KernelAction actions_[kSignals + 1];  // the program's
   PokeDesk desk_;
 };
 

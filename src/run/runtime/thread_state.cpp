@@ -29,6 +29,7 @@ ThreadState* Threads::enter(std::uint32_t owner) noexcept {
     state.aside.signal = 0;
     state.aside_masked = false;
     state.wait_masked = false;
+    state.open_signals.store(0, std::memory_order_relaxed);
     state.blocked = 0;
     state.program_stack = no_stack();
     state.faulter.history = {};
@@ -41,6 +42,7 @@ void Threads::clear(ThreadState& state) noexcept {
   for (auto& pin : state.pins) pin.count.store(0, std::memory_order_relaxed);
   if (state.holds_everything) let_go();
   state.holds_everything = false;
+  state.open_signals.store(0, std::memory_order_relaxed);
 }
 
 void Threads::leave(ThreadState& state) noexcept {
@@ -54,6 +56,13 @@ void Threads::only(ThreadState& state) noexcept {
     if (&states_[i] != &state && states_[i].owner.load(std::memory_order_relaxed) != 0) leave(states_[i]);
   }
   everything_.store(0, std::memory_order_seq_cst);
+}
+
+std::uint64_t Threads::open_signals() const noexcept {
+  std::uint64_t open = 0;
+  const std::uint32_t used = used_.load(std::memory_order_seq_cst);
+  for (std::uint32_t i = 0; i < used; ++i) open |= states_[i].open_signals.load(std::memory_order_relaxed);
+  return open;
 }
 
 std::uint64_t Threads::pinned(BlockNo block) const noexcept {

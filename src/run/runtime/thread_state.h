@@ -55,6 +55,8 @@ struct ThreadState {
   std::uint64_t aside_mask = 0;  // ... this was before
   std::uint64_t wait_mask = 0;   // given with a call that a signal ended, if wait_masked
   bool wait_masked = false;
+  // While it is in a handler of ours: what the program has not blocked.
+  std::atomic<std::uint64_t> open_signals{0};
   std::uint64_t blocked = 0;           // of our signals, what the program believes to have blocked
   stack_t program_stack = no_stack();  // as of sigaltstack(2)
   // A task of another process that shares this memory (vfork): it leaves by exec or exit, and the memory stays.
@@ -83,6 +85,9 @@ class Threads final : public Pins {
   // While anybody holds this, every page counts as pinned.
   void hold_everything() noexcept { everything_.fetch_add(1, std::memory_order_seq_cst); }
   void let_go() noexcept { everything_.fetch_sub(1, std::memory_order_seq_cst); }
+
+  // What at least one thread, which is in a handler of ours, has not blocked.
+  [[nodiscard]] std::uint64_t open_signals() const noexcept;
 
   // Whose stack this address is on; nullptr if nobody's.
   [[nodiscard]] ThreadState* standing_on(const void* address) const noexcept {
