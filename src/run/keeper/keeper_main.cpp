@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@
 namespace comex {
 namespace {
 
+constexpr int kPriority = -10;        // processes wait for the keeper, not the other way round
 constexpr Millis kLook{100};          // how often accounts of the dead are looked for
 constexpr Millis kFirstFrame{2'000};  // for the pool to say whether it has memory
 constexpr Millis kFirstLook{5};       // ... and how often to ask
@@ -201,9 +203,17 @@ void report(const Fd& to, Errc code, const std::string& text) {
   (void)!write(to.get(), message.data(), message.size());
 }
 
+// What the terminal and the shell do to the program's job is not meant for the keeper. It stays in the session, though:
+// Linux schedules sessions against each other (autogroup), and has let one with a handful of threads, which all others
+// were waiting for, starve for 20 seconds.
+void leave_the_job() {
+  setpgid(0, 0);
+  for (const int each : {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU}) signal(each, SIG_IGN);
+  setpriority(PRIO_PROCESS, 0, kPriority);  // where that is allowed
+}
+
 [[noreturn]] void run_keeper(const KeeperOptions& options, Fd to, pid_t pid, const Fd& program) {
-  setsid();
-  signal(SIGPIPE, SIG_IGN);
+  leave_the_job();
   prctl(PR_SET_NAME, "comex-keeper");
   {
     Keeping keeping(options, pid);
