@@ -55,7 +55,7 @@ void add_bench(CLI::App& app, char** argv, int& exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return comex::run_command_line(argc, argv, kWelcome, [argv](CLI::App& app, int& exit_code) {
+  return comex::run_command_line(argc, argv, kWelcome, [&](CLI::App& app, int& exit_code) {
     comex::add_serve(app, exit_code);
     comex::add_status(app, exit_code);
 #ifdef COMEX_WITH_RUN
