@@ -125,6 +125,7 @@ Expected<HostPort> parse_host_port(std::string_view text) {
   } else if (host.find(':') != std::string_view::npos) {
     return wrong();
   }
+  if (host.find_first_of("[]") != std::string_view::npos) return wrong();
   std::uint16_t port = 0;
   const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (failure != std::errc() || end != digits.data() + digits.size()) return wrong();

@@ -32,8 +32,9 @@ TEST(Url, text_parses_back) {
 }
 
 TEST(Url, wrong_ones_say_what_to_write) {
-  for (const char* text : {"", "tcp://", "tcp://:1", "tcp://h:0", "tcp://h:99999", "tcp://h:1x", "unix://relative",
-                           "http://h:1", "10.0.0.5:7171", "tcp://[::1:7171", "tcp://::1:7171"}) {
+  for (const char* text :
+       {"", "tcp://", "tcp://:1", "tcp://h:0", "tcp://h:99999", "tcp://h:1x", "unix://relative", "http://h:1",
+        "10.0.0.5:7171", "tcp://[::1:7171", "tcp://::1:7171", "tcp://[[]]", "tcp://h]:1"}) {
     const auto url = parse_url(text);
     ASSERT_FALSE(url) << text;
     EXPECT_EQ(url.error().code, Errc::invalid) << text;
