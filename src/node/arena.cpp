@@ -118,6 +118,10 @@ unsigned slab_order_for(std::uint64_t bytes) {
   return order;
 }
 
+Expected<void> Arena::check_files(std::uint64_t bytes) {
+  return raise_file_limit((bytes >> kPageShift >> slab_order_for(bytes)) + kSpareFiles);
+}
+
 Expected<std::unique_ptr<Arena>> Arena::create(const Config& config) {
   const unsigned order = slab_order_for(config.bytes);
   const std::uint64_t slab_bytes = std::uint64_t{kPageSize} << order;
@@ -130,7 +134,7 @@ Expected<std::unique_ptr<Arena>> Arena::create(const Config& config) {
     return Error{Errc::invalid,
                  "cannot lend " + format_size(config.bytes) + ": one node lends less than 16 TiB; lower --memory"};
   }
-  if (auto raised = raise_file_limit(slabs + kSpareFiles); !raised) return std::move(raised).error();
+  if (auto raised = check_files(config.bytes); !raised) return std::move(raised).error();
   if (config.lock) {
     // Huge pages need no locking. One slab more than is lent, for renew.
     const std::uint64_t huge = config.huge_pages ? free_huge_pages() * kHugePage / slab_bytes : 0;

@@ -22,6 +22,7 @@
 
 #include "base/fd.h"
 #include "base/units.h"
+#include "node/arena.h"
 #include "node/server.h"
 #include "run/keeper/census.h"
 #include "run/keeper/keeper_notices.h"
@@ -83,12 +84,9 @@ class Keeping {
   // Where the program's processes find this. Whether the pool is there and has memory is known by then, unless it is
   // a node of our own, of which there is no doubt: connect() does the rest while the program starts.
   Expected<std::string> begin() {
-    if (options_.pool.nodes.empty()) {
-      auto node = start_own_node(options_.own_memory);
-      if (!node) return std::move(node).error();
-      node_ = *std::move(node);
-    } else if (auto connected = connect(); !connected) {
-      return std::move(connected).error();
+    const bool own_node = options_.pool.nodes.empty();
+    if (auto ready = own_node ? Arena::check_files(options_.own_memory) : connect(); !ready) {
+      return std::move(ready).error();
     }
     const auto name = abstract_name("run");
     if (!name) return name.error();
@@ -151,7 +149,10 @@ class Keeping {
  private:
   Expected<void> connect() {
     PoolConfig config = options_.pool;
-    if (node_) {
+    if (config.nodes.empty()) {
+      auto node = start_own_node(options_.own_memory);
+      if (!node) return std::move(node).error();
+      node_ = *std::move(node);
       config.nodes = {*node_->unix_url()};
       config.link.secret.clear();
     }
