@@ -99,7 +99,7 @@ class FirstTouch : public Workload {
   const std::string& folder_;
 };
 
-// A program of a dozen sources, each of which keeps a compiler busy for about a second.
+// A library of a few sources, each of which keeps a compiler busy for about a second.
 void write_project(const std::string& folder) {
   constexpr int kSources = 8;
   std::string objects;
