@@ -6,12 +6,9 @@
 
 #include <string_view>
 
-#include "base/expected.h"
-
 namespace comex {
 
-// `flag` is the level from the command line, or empty: then COMEX_LOG, then `otherwise`.
-// Levels: trace, debug, info, warning, error, off.
-Expected<void> start_logging(std::string_view flag, std::string_view otherwise = "warning");
+// REQUIRES: a level of base/log_level.h.
+void start_logging(std::string_view level);
 
 }  // namespace comex

@@ -8,7 +8,7 @@
 #include <exception>
 #include <optional>
 
-#include "base/log.h"
+#include "base/log_level.h"
 #include "cli/report.h"
 
 namespace comex {
@@ -46,26 +46,27 @@ std::optional<std::string> unknown_command(const CLI::App& app, int argc, char**
   return std::nullopt;
 }
 
-int run(int argc, char** argv, const char* welcome, const std::function<void(CLI::App&, int&)>& add) {
+int run(int argc, char** argv, const CommandLine& line) {
   int exit_code = 0;
   CLI::App app("Use the idle memory of your other machines from any Linux program.", "comex");
   app.set_version_flag("--version", "comex " COMEX_VERSION);
   app.require_subcommand(0, 1);
-  std::string log_level;
-  app.add_option("--log", log_level, "What to log on stderr: trace, debug, info, warning, error, off (or COMEX_LOG)")
+  std::string log;
+  app.add_option("--log", log, "What to log on stderr: trace, debug, info, warning, error, off (or COMEX_LOG)")
       ->type_name("LEVEL");
-  add(app, exit_code);
+  line.add(app, exit_code);
   // Before the command's own callback runs.
   app.parse_complete_callback([&] {
     // A node that runs for months has a story to tell; a command that prints an answer has not.
     const auto commands = app.get_subcommands();
     const bool serves = !commands.empty() && commands.front()->get_name() == "serve";
-    const auto started = start_logging(log_level, serves ? "info" : "warning");
-    if (!started) throw CLI::ValidationError(started.error().message);
+    const auto level = log_level(log, serves ? "info" : "warning");
+    if (!level) throw CLI::ValidationError(level.error().message);
+    line.log(*level);
   });
 
   if (argc <= 1) {
-    fmt::print("{}", welcome);
+    fmt::print("{}", line.welcome);
     return 0;
   }
   if (const auto unknown = unknown_command(app, argc, argv)) return fail(*unknown, kExitBadUsage);
@@ -79,10 +80,9 @@ int run(int argc, char** argv, const char* welcome, const std::function<void(CLI
 
 }  // namespace
 
-int run_command_line(int argc, char** argv, const char* welcome,
-                     const std::function<void(CLI::App& app, int& exit_code)>& add) {
+int run_command_line(int argc, char** argv, const CommandLine& line) {
   try {
-    return run(argc, argv, welcome, add);
+    return run(argc, argv, line);
   } catch (const std::exception& error) {
     return fail(error.what(), kExitFailed);
   } catch (...) {
@@ -90,11 +90,16 @@ int run_command_line(int argc, char** argv, const char* welcome,
   }
 }
 
-std::string beside_this_program(const char* name) {
+std::string beside_this_program(const std::string& name) {
   std::array<char, 4096> self{};
   const ssize_t length = readlink("/proc/self/exe", self.data(), self.size() - 1);
   const std::string path(self.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
-  return path.substr(0, path.rfind('/') + 1) + name;
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  for (const char* const place : {"../lib/comex/", "../../bin/"}) {
+    if (access((folder + name).c_str(), F_OK) == 0) break;
+    if (std::string there = folder + place + name; access(there.c_str(), F_OK) == 0) return there;
+  }
+  return folder + name;
 }
 
 }  // namespace comex

@@ -8,12 +8,18 @@
 
 namespace comex {
 
-// Reads the command line and lets the command's callback run. `add` adds the commands, whose callbacks set `exit_code`.
-// The program's exit code. `welcome` is for who says nothing at all.
-int run_command_line(int argc, char** argv, const char* welcome,
-                     const std::function<void(CLI::App& app, int& exit_code)>& add);
+struct CommandLine {
+  const char* welcome;  // for who says nothing at all
+  // Adds the commands, whose callbacks set `exit_code`.
+  std::function<void(CLI::App& app, int& exit_code)> add;
+  // Called before the command's own callback.
+  std::function<void(const std::string& level)> log;
+};
 
-// Where a file is that belongs beside this program.
-std::string beside_this_program(const char* name);
+// Reads the command line and lets the command's callback run. Returns the program's exit code.
+int run_command_line(int argc, char** argv, const CommandLine& line);
+
+// Where a part of comex is: beside this program, or where an installation has it.
+std::string beside_this_program(const std::string& name);
 
 }  // namespace comex

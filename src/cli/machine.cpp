@@ -91,10 +91,12 @@ Finding check_dispatch() {
 }
 
 Finding check_runtime() {
-  std::string path = find_runtime();
-  if (!path.empty()) return Finding{"runtime", Verdict::ok, std::move(path), ""};
-  return Finding{"runtime", Verdict::missing, "libcomex-run.so is neither beside this program nor in ../lib/comex",
-                 "install comex as a whole"};
+  for (const std::string& part : {runtime_library(), keeper_program()}) {
+    if (access(part.c_str(), R_OK) == 0) continue;
+    return Finding{"runtime", Verdict::missing, part + " is not there, nor in ../lib/comex",
+                   "install comex as a whole"};
+  }
+  return Finding{"runtime", Verdict::ok, runtime_library(), ""};
 }
 
 Finding check_memory_files() {
@@ -192,12 +194,12 @@ Finding check_memory() {
 
 }  // namespace
 
-std::string find_runtime() {
-  for (const char* const place : {"libcomex-run.so", "../lib/comex/libcomex-run.so"}) {
-    std::string path = beside_this_program(place);
-    if (access(path.c_str(), R_OK) == 0) return path;
-  }
-  return "";
+std::string runtime_library() {
+  return beside_this_program("libcomex-run.so");
+}
+
+std::string keeper_program() {
+  return beside_this_program("comex-keeper");
 }
 
 std::vector<Finding> check_needs(Delivery delivery) {

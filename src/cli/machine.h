@@ -20,8 +20,9 @@ struct Finding {
   std::string remedy;  // what to do; empty if nothing
 };
 
-// libcomex-run.so, beside this program or where an installation puts it; empty if it is not there.
-std::string find_runtime();
+// What is loaded into programs, and what runs beside them.
+std::string runtime_library();
+std::string keeper_program();
 
 // Without these nothing can be run.
 std::vector<Finding> check_needs(Delivery delivery);

@@ -1,69 +1,43 @@
-// The comex command: reads the command line and hands over to the command's own file.
+// The comex command. `comex run` is on the way of every program that is started with it: it is done here, and this
+// program links no more than that needs. For everything else it becomes comex-commands.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 #include "cli/command_line.h"
-#include "cli/serve.h"
+#include "cli/report.h"
 #ifdef COMEX_WITH_RUN
-#include "cli/doctor.h"
 #include "cli/run.h"
 #endif
-#ifdef COMEX_WITH_BENCH
-#include "cli/report.h"
-#endif
-#include "cli/status.h"
 
 namespace {
 
-constexpr const char* kWelcome =
-    R"(comex: use the idle memory of your other machines from any Linux program.
+int become_commands(char** argv) {
+  const std::string program = comex::beside_this_program("comex-commands");
+  execv(program.c_str(), argv);
+  return comex::fail(fmt::format("cannot run {}: {}; install comex as a whole", program, std::strerror(errno)),
+                     comex::kExitFailed);
+}
 
-  comex serve --memory 4G               lend 4 GiB of this machine to programs on it
-  comex serve --secret-file FILE        ... and to other machines that know the secret
-  comex status --pool tcp://HOST:7171   see the pool
-)"
 #ifdef COMEX_WITH_RUN
-    R"(  comex run --local 512M -- PROGRAM     run a program with more memory than it may keep here
-  comex doctor                          is this machine ready for that, and what to do
-)"
-#endif
-#ifdef COMEX_WITH_BENCH
-    R"(  comex bench pool                      measure it beside memcpy, TCP, redis and nbdkit
-)"
-#endif
-    R"(
-`comex --help` lists all commands, `comex COMMAND --help` the flags of one.
-)";
-
-#ifdef COMEX_WITH_BENCH
-// `comex bench` is a program of its own: the libraries of its peers are nothing that `comex run` should load.
-void add_bench(CLI::App& app, char** argv, int& exit_code) {
-  CLI::App& bench = *app.add_subcommand("bench", "Measure comex, with its peers side by side");
-  bench.prefix_command();
-  bench.set_help_flag();
-  bench.callback([argv, &exit_code] {
-    const std::string program = comex::beside_this_program("comex-bench");
-    ::execv(program.c_str(), argv);
-    exit_code = comex::fail(fmt::format("cannot run {}: {}", program, std::strerror(errno)), comex::kExitFailed);
-  });
+int run(int argc, char** argv) {
+  std::string level;
+  return comex::run_command_line(argc, argv,
+                                 {.welcome = "",
+                                  .add = [&](CLI::App& app, int& exit_code) { comex::add_run(app, exit_code, level); },
+                                  .log = [&](const std::string& chosen) { level = chosen; }});
 }
 #endif
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return comex::run_command_line(argc, argv, kWelcome, [&](CLI::App& app, int& exit_code) {
-    comex::add_serve(app, exit_code);
-    comex::add_status(app, exit_code);
 #ifdef COMEX_WITH_RUN
-    comex::add_run(app, exit_code);
-    comex::add_doctor(app, exit_code);
+  if (argc > 1 && std::string_view(argv[1]) == "run") return run(argc, argv);
 #endif
-#ifdef COMEX_WITH_BENCH
-    add_bench(app, argv, exit_code);
-#endif
-  });
+  return become_commands(argv);
 }

@@ -22,7 +22,7 @@
 #include "cli/report.h"
 #include "cli/run_plan.h"
 #include "node/host_memory.h"
-#include "run/keeper/keeper_main.h"
+#include "run/launch/launch.h"
 #include "run/room.h"
 
 namespace comex {
@@ -36,8 +36,9 @@ struct RunFlags {
   bool verbose = false;
 };
 
-Expected<KeeperOptions> plan(const Config& config, const std::string& program) {
-  KeeperOptions options;
+Expected<Launch> plan(const Config& config, const std::string& program) {
+  Launch launch;
+  KeeperOptions& options = launch.keeper;
   auto link = link_options(config.pool, program);
   if (!link) return std::move(link).error();
   options.pool.link = *std::move(link);
@@ -47,38 +48,39 @@ Expected<KeeperOptions> plan(const Config& config, const std::string& program) {
   auto sums = plan_run(config.run, *memory, options.pool.nodes.empty());
   if (!sums) return std::move(sums).error();
   options.local = sums->local;
-  options.hard = sums->hard;
   options.own_memory = sums->own_memory;
-  options.delivery = config.run.faults;
-  options.prefetch = config.run.prefetch;
   options.program = program;
   options.summary = config.run.summary;
-  if (config.run.stats.empty()) return options;
-  options.stats = Fd(::open(config.run.stats.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-  if (!options.stats) {
+  launch.hard = sums->hard;
+  launch.delivery = config.run.faults;
+  launch.prefetch = config.run.prefetch;
+  if (config.run.stats.empty()) return launch;
+  launch.stats = Fd(::open(config.run.stats.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!launch.stats) {
     return Error{Errc::invalid, fmt::format("--stats: cannot write {}: {}", config.run.stats, std::strerror(errno))};
   }
-  return options;
+  return launch;
 }
 
 // What was chosen for the user, where that was not the user's own choice.
-void explain(const KeeperOptions& options, const RunFlags& flags) {
+void explain(const Launch& launch, const RunFlags& flags) {
+  const KeeperOptions& options = launch.keeper;
   if (options.own_memory > 0) {
     fmt::print(stderr, "comex: no pool is configured: {} of this machine is lent for as long as the program runs\n",
                format_size(options.own_memory));
   }
   if (flags.verbose) {
     fmt::print(stderr, "comex: {} of the program stay here; {} if the pool is full\n", format_size(options.local),
-               format_size(options.hard));
+               format_size(launch.hard));
   }
 }
 
 // Does not return if all is well: this process is the program then.
-int become(const std::string& program, const RunFlags& flags, const KeeperOptions& options) {
+int become(const std::string& program, const RunFlags& flags, const Launch& launch) {
   const std::string& name = flags.command.front();
-  const auto variable = start_keeper(options);
+  const auto variable = start_keeper(launch, keeper_program());
   if (!variable) return fail(variable.error().message, kExitBadUsage);
-  const std::string runtime = find_runtime();
+  const std::string runtime = runtime_library();
   const char* const before = std::getenv("LD_PRELOAD");
   const std::string preload = before != nullptr && *before != 0 ? runtime + ":" + before : runtime;
   setenv("LD_PRELOAD", preload.c_str(), 1);
@@ -92,7 +94,7 @@ int become(const std::string& program, const RunFlags& flags, const KeeperOption
               error == ENOENT ? kExitNotFound : kExitNotRunnable);
 }
 
-int run(const RunFlags& flags, const Config& config) {
+int run(const RunFlags& flags, const Config& config, const std::string& log) {
   const std::string& name = flags.command.front();
   const std::string program = find_program(name);
   if (program.empty()) return fail(fmt::format("cannot run {}: not found", name), kExitNotFound);
@@ -100,21 +102,22 @@ int run(const RunFlags& flags, const Config& config) {
     return fail(fmt::format("cannot run {}: {}", name, refusal->why), refusal->exit_code);
   }
   if (const auto missing = first_missing(check_needs(config.run.faults))) return fail(*missing, kExitBadUsage);
-  auto options = plan(config, name);
-  if (!options) return fail(options.error().message, kExitBadUsage);
-  options->at_once = flags.at_once;
-  options->old_kernel = flags.old_kernel;
-  explain(*options, flags);
-  if (!options->stats && !options->summary) return become(program, flags, *options);
+  auto launch = plan(config, name);
+  if (!launch) return fail(launch.error().message, kExitBadUsage);
+  launch->keeper.log = log;
+  launch->at_once = flags.at_once;
+  launch->old_kernel = flags.old_kernel;
+  explain(*launch, flags);
+  if (!launch->stats && !launch->keeper.summary) return become(program, flags, *launch);
   return accompany([&](Fd done) {
-    options->done = std::move(done);
-    return become(program, flags, *options);
+    launch->done = std::move(done);
+    return become(program, flags, *launch);
   });
 }
 
 }  // namespace
 
-void add_run(CLI::App& app, int& exit_code) {
+void add_run(CLI::App& app, int& exit_code, const std::string& log) {
   CLI::App& command = *app.add_subcommand("run", "Run a program with more memory than it may keep here");
   auto flags = std::make_shared<RunFlags>();
   flags->config.add(command, "--local", "run.local", "SIZE|auto",
@@ -140,9 +143,9 @@ void add_run(CLI::App& app, int& exit_code) {
   command.footer(
       "Exit code: the program's own. 2: it was not started, and why; 126, 127: it cannot be run, is not there;\n"
       "125: it was stopped by comex. `comex doctor` says whether this machine is ready.");
-  command.callback([flags, &exit_code] {
+  command.callback([flags, &exit_code, &log] {
     const auto config = flags->config.load();
-    exit_code = config ? run(*flags, *config) : fail(config.error());
+    exit_code = config ? run(*flags, *config, log) : fail(config.error());
   });
 }
 

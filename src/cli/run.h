@@ -5,6 +5,7 @@
 
 namespace comex {
 
-void add_run(CLI::App& app, int& exit_code);
+// `log`: the level, known by the time the command runs.
+void add_run(CLI::App& app, int& exit_code, const std::string& log);
 
 }  // namespace comex

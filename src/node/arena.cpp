@@ -58,16 +58,11 @@ Error too_many_files(std::uint64_t needed, std::uint64_t limit) {
                                      needed, limit)};
 }
 
-Expected<void> raise_file_limit(std::uint64_t needed) {
+void raise_file_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return system_error("cannot read the limit of open files");
-  if (limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-  }
-  if (limit.rlim_cur < needed) return too_many_files(needed, limit.rlim_cur);
-  return {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // Asks the kernel, which alone knows how limits and capabilities combine: inaccessible memory can be locked without
@@ -119,7 +114,11 @@ unsigned slab_order_for(std::uint64_t bytes) {
 }
 
 Expected<void> Arena::check_files(std::uint64_t bytes) {
-  return raise_file_limit((bytes >> kPageShift >> slab_order_for(bytes)) + kSpareFiles);
+  const std::uint64_t needed = (bytes >> kPageShift >> slab_order_for(bytes)) + kSpareFiles;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return system_error("cannot read the limit of open files");
+  if (limit.rlim_max < needed) return too_many_files(needed, limit.rlim_max);
+  return {};
 }
 
 Expected<std::unique_ptr<Arena>> Arena::create(const Config& config) {
@@ -134,7 +133,8 @@ Expected<std::unique_ptr<Arena>> Arena::create(const Config& config) {
     return Error{Errc::invalid,
                  "cannot lend " + format_size(config.bytes) + ": one node lends less than 16 TiB; lower --memory"};
   }
-  if (auto raised = check_files(config.bytes); !raised) return std::move(raised).error();
+  if (auto allowed = check_files(config.bytes); !allowed) return std::move(allowed).error();
+  raise_file_limit();
   if (config.lock) {
     // Huge pages need no locking. One slab more than is lent, for renew.
     const std::uint64_t huge = config.huge_pages ? free_huge_pages() * kHugePage / slab_bytes : 0;

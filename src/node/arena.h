@@ -60,7 +60,7 @@ class Arena {
     std::function<void(std::uint64_t bytes)> progress = nullptr;  // so many more are ready
   };
 
-  // Whether this process may have as many open files as an arena of this size takes. Raises its soft limit.
+  // Whether this process may have as many open files as an arena of this size takes.
   static Expected<void> check_files(std::uint64_t bytes);
   // Allocates all of it, which takes about a second a GiB. Raises the process's soft limit of open files.
   static Expected<std::unique_ptr<Arena>> create(const Config& config);

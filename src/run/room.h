@@ -8,6 +8,7 @@
 // Thread safety: atomics; see pager/budget.h. Fault path: yes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -57,6 +58,16 @@ struct Room {
   // In memory that is all zeros: so is a free account, and megabytes of them need not be touched.
   struct InZeros {};
   explicit Room(InZeros) {}
+
+  // What the pagers of all processes may use: `pages`, less those that are used `elsewhere`, but a part in any case.
+  void set_budget(std::uint64_t pages, std::uint64_t elsewhere) noexcept {
+    constexpr std::uint64_t kLeastShare = 4;  // one in so many
+    constexpr std::uint64_t kAhead = 4096;    // pages that eviction keeps free at most: 16 MiB
+    constexpr std::uint64_t kAheadShare = 8;  // ... and of a small budget one in so many
+    const std::uint64_t least = pages / kLeastShare;
+    const std::uint64_t left = pages > elsewhere + least ? pages - elsewhere : least;
+    budget.set(left, std::min(left / kAheadShare, kAhead));
+  }
 
   // For a process that begins: after exec it is a new program with the account of the old one. nullptr if there is
   // none.

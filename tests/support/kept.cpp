@@ -11,6 +11,7 @@
 #include <atomic>
 #include <stdexcept>
 
+#include "run/keeper/keeper_listen.h"
 #include "support/pages.h"
 
 namespace comex::test {

@@ -1,30 +1,22 @@
-// How processes come in by a socket with a name.
+#include "run/keeper/keeper_listen.h"
+
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <utility>
-
-#include "run/keeper/keeper_server.h"
 
 namespace comex {
 
-void KeeperServer::accept_from(int listener) {
-  Fd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) return;
-  ucred who{};
-  socklen_t size = sizeof who;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return;
-  if (who.uid != ::geteuid() && who.uid != 0) {
-    spdlog::warn("process {} of user {} was refused: the program belongs to user {}", who.pid, who.uid, ::geteuid());
-    return;
-  }
-  (void)add(std::move(socket));
+Expected<std::string> abstract_name(const char* kind) {
+  std::array<std::uint64_t, 2> random{};
+  if (getentropy(random.data(), sizeof random) != 0) return system_error("no random numbers");
+  return fmt::format("@comex-{}-{:016x}{:016x}", kind, random[0], random[1]);
 }
 
 Expected<Fd> listen_keeper(const std::string& name) {

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -191,6 +192,19 @@ KeeperServer::Process* KeeperServer::add(Fd socket) {
   const std::uint64_t number = ++last_number_;
   watch(socket.get(), kSocket, number);
   return processes_.emplace(number, std::make_unique<Process>(number, std::move(socket))).first->second.get();
+}
+
+void KeeperServer::accept_from(int listener) {
+  Fd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) return;
+  ucred who{};
+  socklen_t size = sizeof who;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return;
+  if (who.uid != ::geteuid() && who.uid != 0) {
+    spdlog::warn("process {} of user {} was refused: the program belongs to user {}", who.pid, who.uid, ::geteuid());
+    return;
+  }
+  (void)add(std::move(socket));
 }
 
 // --- what they say ---

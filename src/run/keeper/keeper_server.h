@@ -176,8 +176,4 @@ class KeeperServer {
   std::thread thread_;  // last: uses all of the above
 };
 
-// A listening SEQPACKET socket; "@name" is an abstract one, anything else a path that must not exist, for this user
-// only.
-Expected<Fd> listen_keeper(const std::string& name);
-
 }  // namespace comex

@@ -245,12 +245,4 @@ Expected<std::uint32_t> poke(pid_t process, pid_t spared, std::uint64_t desk, De
   return threads.send();
 }
 
-bool can_poke(pid_t process) {
-  if (ptrace(PTRACE_SEIZE, process, nullptr, nullptr) != 0) return false;
-  ptrace(PTRACE_INTERRUPT, process, nullptr, nullptr);
-  int status = 0;
-  if (waitpid(process, &status, __WALL) == process) ptrace(PTRACE_DETACH, process, nullptr, nullptr);
-  return true;
-}
-
 }  // namespace comex

@@ -31,7 +31,4 @@ namespace comex {
 // has given up its right to set handlers. Errc::unsupported: it has no thread of 64 bits.
 Expected<std::uint32_t> poke(pid_t process, pid_t spared, std::uint64_t desk, Deadline patience);
 
-// Whether this process has the right to poke that one.
-bool can_poke(pid_t process);
-
 }  // namespace comex

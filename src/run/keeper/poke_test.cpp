@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +23,14 @@
 
 namespace comex {
 namespace {
+
+bool can_poke(pid_t process) {
+  if (ptrace(PTRACE_SEIZE, process, nullptr, nullptr) != 0) return false;
+  ptrace(PTRACE_INTERRUPT, process, nullptr, nullptr);
+  int status = 0;
+  if (waitpid(process, &status, __WALL) == process) ptrace(PTRACE_DETACH, process, nullptr, nullptr);
+  return true;
+}
 
 constexpr std::uint32_t kThreads = 4;
 

@@ -20,9 +20,6 @@
 namespace comex {
 namespace {
 
-constexpr std::uint64_t kAhead = 4096;          // pages that eviction keeps free at most: 16 MiB
-constexpr std::uint64_t kAheadShare = 8;        // ... and of a small budget one in so many
-constexpr std::uint64_t kLeastShare = 4;        // the pagers always have one in so many of the budget
 constexpr std::uint64_t kWorthWaking = 256;     // pages
 constexpr std::uint64_t kFastest = 8ULL << 18;  // pages that can be touched in a second: 8 GiB, in huge pages
 constexpr Millis kMostPause{50};
@@ -46,12 +43,6 @@ std::uint64_t private_pages(std::uint32_t pid) {
   return resident > shared ? resident - shared : 0;
 }
 
-void Waker::set_budget(Budget& budget, std::uint64_t pages, std::uint64_t elsewhere) {
-  const std::uint64_t least = pages / kLeastShare;
-  const std::uint64_t left = pages > elsewhere + least ? pages - elsewhere : least;
-  budget.set(left, std::min(left / kAheadShare, kAhead));
-}
-
 Waker::Waker(Room& room, std::uint64_t budget_pages)
     : room_(room), budget_(budget_pages), near_(budget_pages - budget_pages / 4), thread_([this] { run(); }) {}
 
@@ -72,7 +63,7 @@ void Waker::run() {
   while (!closing_.load(std::memory_order_acquire)) {
     const std::uint32_t seen = room_.request.load(std::memory_order_acquire);
     const Use use = look();
-    set_budget(room_.budget, budget_, use.elsewhere);
+    room_.set_budget(budget_, use.elsewhere);
     if (use.largest != nullptr && use.all >= near_ && Clock::now() >= not_before_) wake(*use.largest);
     futex_wait_shared(room_.request, seen, pause(use));
   }

@@ -29,9 +29,6 @@ class Waker {
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
 
-  // Sets what the pagers of all processes may use, less `elsewhere` pages.
-  static void set_budget(Budget& budget, std::uint64_t pages, std::uint64_t elsewhere);
-
  private:
   struct Use {
     std::uint64_t all = 0;           // pages of all processes

@@ -26,21 +26,23 @@ TEST(PrivatePages, of_a_process_that_is_not_there) {
   EXPECT_EQ(private_pages(UINT32_MAX), 0U);
 }
 
-TEST(WakerBudget, what_is_used_elsewhere_is_taken_off) {
-  Budget budget;
-  Waker::set_budget(budget, 10'000, 0);
+TEST(RoomBudget, what_is_used_elsewhere_is_taken_off) {
+  auto room = std::make_unique<Room>();
+  const Budget& budget = room->budget;
+  room->set_budget(10'000, 0);
   EXPECT_EQ(budget.limit, 10'000U);
-  Waker::set_budget(budget, 10'000, 3'000);
+  room->set_budget(10'000, 3'000);
   EXPECT_EQ(budget.limit, 7'000U);
   EXPECT_LT(budget.high, budget.limit);
   EXPECT_LT(budget.low, budget.high);
 }
 
-TEST(WakerBudget, the_pagers_keep_a_part_whatever_else_is_used) {
-  Budget budget;
-  Waker::set_budget(budget, 10'000, 9'999);
+TEST(RoomBudget, the_pagers_keep_a_part_whatever_else_is_used) {
+  auto room = std::make_unique<Room>();
+  const Budget& budget = room->budget;
+  room->set_budget(10'000, 9'999);
   EXPECT_EQ(budget.limit, 2'500U);
-  Waker::set_budget(budget, 10'000, 1'000'000);
+  room->set_budget(10'000, 1'000'000);
   EXPECT_EQ(budget.limit, 2'500U);
 }
 

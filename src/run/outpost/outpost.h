@@ -1,4 +1,4 @@
-// The frames of a process whose pool is kept by another (run/keeper/keeper_server.h): what the pager and staging of a
+// The frames of a process whose pool is kept by another (run/keeper/keeper_listen.h): what the pager and staging of a
 // program under `comex run` work on. Pages are moved by the process itself, without waking anybody: by copying to and
 // from slabs (shm), or over lanes of its own (tcp). The keeper is asked for frames ahead of need, and told of returns
 // in batches.
@@ -170,7 +170,7 @@ class Outpost final : public Frames {
   Fd heir_lifeline_;
 };
 
-// A connection to the keeper that listens there (listen_keeper() in run/keeper/keeper_server.h). Errc::io: see errno.
+// A connection to the keeper that listens there (listen_keeper() in run/keeper/keeper_listen.h). Errc::io: see errno.
 Errc connect_keeper(std::string_view name, Fd* socket) noexcept;
 
 }  // namespace comex

@@ -1,0 +1,95 @@
+#include "run/launch/launch.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <array>
+#include <cerrno>
+#include <new>
+
+#include "base/units.h"
+#include "node/arena.h"
+#include "run/keeper/keeper_listen.h"
+#include "run/launch/orphan.h"
+#include "run/room.h"
+
+namespace comex {
+namespace {
+
+Expected<Room*> make_room(const Launch& launch, Fd* file) {
+  Fd fd(memfd_create("comex-room", MFD_CLOEXEC));
+  if (!fd || ftruncate(fd.get(), sizeof(Room)) != 0) return system_error("cannot make memory to share");
+  void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return system_error("cannot map memory to share");
+  auto* const room = new (memory) Room(Room::InZeros{});
+  room->delivery = launch.delivery;
+  room->prefetch = launch.prefetch;
+  room->old_kernel.store(launch.old_kernel, std::memory_order_relaxed);
+  room->set_budget(launch.keeper.local >> kPageShift, 0);
+  room->budget.hard.store(launch.hard >> kPageShift, std::memory_order_relaxed);
+  *file = std::move(fd);
+  return room;
+}
+
+// A file in memory: there may be a secret in it.
+Expected<Fd> write_down(const KeeperOptions& options) {
+  const std::string bytes = to_bytes(options);
+  Fd file(memfd_create("comex-options", MFD_CLOEXEC));
+  if (!file || pwrite(file.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return system_error("cannot make memory to share");
+  }
+  return file;
+}
+
+KeeperReport wait_for_report(const Fd& from) {
+  std::string bytes;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const ssize_t got = read(from.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return keeper_report_from(bytes);
+    bytes.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace
+
+Expected<std::string> start_keeper(const Launch& launch, const std::string& executable) {
+  const bool own_node = launch.keeper.pool.nodes.empty();
+  if (own_node) {
+    if (auto enough = Arena::check_files(launch.keeper.own_memory); !enough) return std::move(enough).error();
+  }
+  const auto name = abstract_name("run");
+  if (!name) return name.error();
+  const auto listener = listen_keeper(*name);
+  if (!listener) return listener.error();
+  Fd file;
+  const auto room = make_room(launch, &file);
+  if (!room) return room.error();
+  const auto options = write_down(launch.keeper);
+  if (!options) return options.error();
+  const Fd self(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  if (!self) return system_error("cannot watch this process");
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return system_error("cannot make a pipe");
+  const Fd from(ends[0]);
+  Fd to(ends[1]);
+
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // where Yama asks for it: the keeper will be nobody's ancestor
+  const std::array<int, kKeeperFiles> files{listener->get(), file.get(),         self.get(),       to.get(),
+                                            options->get(),  launch.stats.get(), launch.done.get()};
+  const auto orphan = start_orphan(executable, kFirstKeeperFile, files);
+  if (!orphan) return orphan.error();
+  to.reset();
+  (*room)->keeper.store(static_cast<std::uint32_t>(orphan->pid), std::memory_order_relaxed);
+  (*room)->at_once.store(launch.at_once || !orphan->can_trace, std::memory_order_relaxed);
+  if (!own_node) {
+    const KeeperReport report = wait_for_report(from);
+    if (report.code != Errc::ok) return Error{report.code, report.text};
+  }
+  return fmt::format("{}{} /proc/{}/fd/{}", Room::kPrefix, *name, orphan->pid, number_of(KeeperFile::room));
+}
+
+}  // namespace comex

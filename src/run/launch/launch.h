@@ -1,0 +1,36 @@
+// How a program gets a keeper: what `comex run` does before it becomes the program.
+//
+// This is on the way of every start, and done before the keeper's libraries are even loaded: the keeper is a program of
+// its own (run/keeper/keeper_main.cpp), and starts while the program does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/expected.h"
+#include "base/fd.h"
+#include "pager/prefetch/choice.h"
+#include "run/delivery.h"
+#include "run/keeper/keeper_options.h"
+
+namespace comex {
+
+struct Launch {
+  KeeperOptions keeper;
+  std::uint64_t hard = 0;  // bytes it may keep if the pool takes no more
+  Delivery delivery = Delivery::inline_signal;
+  Prefetch prefetch = Prefetch::next;
+  bool at_once = false;     // processes do not begin dormant
+  bool old_kernel = false;  // they use nothing that Linux 6.1 has not
+  Fd stats;                 // where to write what happened, at the end; may be none
+  Fd done;                  // held until all of that is done; may be none
+};
+
+// Starts a keeper, `executable`, for a program that is about to run in this process (exec). It ends when this process,
+// and every process that came from it, has ended; it is nobody's child. Whether the pool is there and has memory is
+// known when this returns; of a node of our own there is no doubt. Returns the value of Room::kVariable for the
+// program.
+// REQUIRES: this process has one thread.
+Expected<std::string> start_keeper(const Launch& launch, const std::string& executable);
+
+}  // namespace comex
