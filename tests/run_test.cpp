@@ -206,6 +206,42 @@ print(len(said), wrong())
   EXPECT_EQ(outcome.output, "5001 0\n") << outcome.errors;
 }
 
+// One process of the program reads and writes all memory of another, most of which is away.
+TEST_P(RunTest, a_neighbours_memory) {
+  const auto script = folder_.file("neighbour.py", R"(
+import ctypes, os, struct, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+class Part(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('length', ctypes.c_size_t)]
+size, step = 48 << 20, 1 << 20
+if len(sys.argv) > 1:
+    data = (ctypes.c_char * size)()
+    for i in range(0, size, 4096): struct.pack_into('Q', data, i, i)
+    print(ctypes.addressof(data), flush=True)
+    waiting = threading.Thread(target=sys.stdin.readline)
+    waiting.start()
+    waiting.join()
+    print(sum(struct.unpack_from('Q', data, i)[0] != i + 1 for i in range(0, size, 4096)), flush=True)
+    os._exit(0)
+import subprocess
+other = subprocess.Popen([sys.executable, __file__, 'other'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+base, wrong, short = int(other.stdout.readline()), 0, 0
+here = (ctypes.c_char * step)()
+for at in range(0, size, step):
+    mine, theirs = Part(ctypes.addressof(here), step), Part(base + at, step)
+    short += libc.process_vm_readv(other.pid, ctypes.byref(mine), 1, ctypes.byref(theirs), 1, 0) != step
+    for i in range(0, step, 4096):
+        wrong += struct.unpack_from('Q', here, i)[0] != at + i
+        struct.pack_into('Q', here, i, at + i + 1)
+    short += libc.process_vm_writev(other.pid, ctypes.byref(mine), 1, ctypes.byref(theirs), 1, 0) != step
+other.stdin.write(b'go on\n')
+other.stdin.flush()
+print('short', short, 'wrong', wrong, 'there', int(other.stdout.readline()), 'exit', other.wait())
+)");
+  const Outcome outcome = run("24M", {"/usr/bin/python3", script});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, "short 0 wrong 0 there 0 exit 0\n") << outcome.errors;
+}
+
 // Whoever uses io_uring gets his faults as messages, and nobody notices.
 TEST_P(RunTest, a_program_begins_to_use_io_uring) {
   const auto script = folder_.file("ring.py", R"(

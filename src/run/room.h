@@ -29,6 +29,14 @@ struct Room {
 
   enum class Life : std::uint32_t { dormant, waking, awake };
 
+  // Whether the kernel waits for pages of a process that another process wants to reach (runtime/neighbours.h).
+  struct Waits {
+    static constexpr std::uint32_t no = 0;
+    static constexpr std::uint32_t asked = 1;  // to see to it
+    static constexpr std::uint32_t yes = 2;
+    static constexpr std::uint32_t never = 3;
+  };
+
   struct Owned {
     std::atomic<std::uint32_t> pid{0};  // 0: free
     std::atomic<Life> life{Life::dormant};
@@ -38,6 +46,7 @@ struct Room {
     // answer is the number of threads that were sent the signal, and one; 0: not yet.
     std::atomic<std::uint32_t> stop_for{0};
     std::atomic<std::uint32_t> stopped{0};
+    std::atomic<std::uint32_t> waits{Waits::no};
     Record record;
   };
 
@@ -72,11 +81,9 @@ struct Room {
   // For a process that begins: after exec it is a new program with the account of the old one. nullptr if there is
   // none.
   Owned* open_account(std::uint32_t pid) noexcept {
-    const std::uint32_t last = used.load(std::memory_order_acquire);
-    for (std::uint32_t i = 0; i < last; ++i) {
-      if (accounts[i].pid.load(std::memory_order_acquire) != pid) continue;
-      clear(accounts[i]);
-      return &accounts[i];
+    if (Owned* const mine = find(pid)) {
+      clear(*mine);
+      return mine;
     }
     for (std::uint32_t i = 0; i < kAccounts; ++i) {
       std::uint32_t nobody = 0;
@@ -85,6 +92,14 @@ struct Room {
       while (seen <= i && !used.compare_exchange_weak(seen, i + 1, std::memory_order_acq_rel)) {
       }
       return &accounts[i];
+    }
+    return nullptr;
+  }
+  // nullptr if there is none.
+  Owned* find(std::uint32_t pid) noexcept {
+    const std::uint32_t last = used.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < last; ++i) {
+      if (accounts[i].pid.load(std::memory_order_acquire) == pid) return &accounts[i];
     }
     return nullptr;
   }
@@ -103,6 +118,7 @@ struct Room {
     owned.life.store(Life::dormant, std::memory_order_relaxed);
     owned.stop_for.store(0, std::memory_order_relaxed);
     owned.stopped.store(0, std::memory_order_relaxed);
+    owned.waits.store(Waits::no, std::memory_order_relaxed);
   }
 };
 

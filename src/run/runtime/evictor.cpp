@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/futex.h"
+#include "run/runtime/neighbours.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
 
@@ -32,6 +33,7 @@ constexpr std::uint32_t kLongestPause = 32;  // naps: a good half second
       if (!running) pager.staging().flush();
     }
     if (process.outpost->keeper_gone()) stop_without_keeper();
+    answer_neighbours();
     // A process that was dormant may have gone beyond it without a fault.
     if (pager.full() && process.budget->beyond_hard()) stop_at_hard_limit();
     naps = naps > 0 && pager.full() ? naps - 1 : 0;

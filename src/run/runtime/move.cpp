@@ -20,9 +20,10 @@ namespace {
 
 // Nobody else may run: between one registration and the next, a page that is away would read as zeros.
 bool stop_others() noexcept {
-  std::uint32_t threads = 0;
-  process.threads->for_each([&](std::uint32_t) { ++threads; });
-  if (threads > 1) return world.stop();
+  std::uint32_t others = 0;
+  const auto self = static_cast<std::uint32_t>(gettid());
+  process.threads->for_each([&](std::uint32_t thread) { others += thread != self; });
+  if (others > 0) return world.stop();
   process.crossing.close();
   return true;
 }

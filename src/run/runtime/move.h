@@ -12,7 +12,7 @@ Delivery fit_delivery(Delivery wanted) noexcept;
 
 // True if faults are delivered as messages when this returns, and eviction sees what the kernel has pinned; otherwise
 // nothing has changed.
-// REQUIRES: the caller holds no lock of the runtime, and is in the gate.
+// REQUIRES: the caller holds no lock of the runtime, and is in the gate, or a thread of the runtime's own.
 bool move_to_message() noexcept;
 
 }  // namespace comex::runtime
