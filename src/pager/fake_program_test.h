@@ -205,17 +205,18 @@ class FakeFrames final : public Frames {
         std::memcpy(reads ? local : at(where), reads ? at(where) : local, kPageSize);
       }
     }
-    reads_ += transfer.direction == Direction::read;
-    if (result_ == Errc::ok && hold_ && transfer.direction == Direction::write) {
+    const bool reads = transfer.direction == Direction::read;
+    reads_ += reads;
+    if (result_ == Errc::ok && (reads ? hold_reads_ && transfer.priority == Priority::bulk : hold_)) {
       held_.push_back(&transfer);
       return;
     }
-    transfer.finish(transfer.direction == Direction::read ? result_.load() : Errc::ok);
+    transfer.finish(reads ? result_.load() : Errc::ok);
   }
   void poll(NodeId) noexcept override {}
   [[nodiscard]] bool is_near(NodeId) const noexcept override { return near; }
   Errc wait(NodeId, Transfer& transfer) noexcept override {
-    hold_writes(false);
+    if (!transfer.done()) finish_held();
     return transfer.result();
   }
   Errc wait_until_decided(NodeId, const Deadline&) noexcept override { return Errc::fenced; }
@@ -223,15 +224,12 @@ class FakeFrames final : public Frames {
     return at_hand() >= count ? Errc::ok : Errc::no_memory;
   }
 
-  // Writes stay under way until this is off.
-  void hold_writes(bool on) {
-    std::vector<Transfer*> done;
-    {
-      const std::lock_guard lock(mutex_);
-      hold_ = on;
-      if (!on) done.swap(held_);
-    }
-    for (Transfer* transfer : done) transfer->finish(Errc::ok);
+  // Writes, or reads that nobody waits for, stay under way until this is off, or somebody waits.
+  void hold_writes(bool on) { hold(hold_, on); }
+  void hold_reads(bool on) { hold(hold_reads_, on); }
+  [[nodiscard]] std::size_t under_way() const {
+    const std::lock_guard lock(mutex_);
+    return held_.size();
   }
   void fail_reads(Errc with) { result_ = with; }
   std::atomic<bool> near = false;
@@ -248,6 +246,23 @@ class FakeFrames final : public Frames {
     return memory_.data() + (std::size_t{where.node.value} * frames_ + where.frame.value) * kPageSize;
   }
 
+  void hold(bool& which, bool on) {
+    {
+      const std::lock_guard lock(mutex_);
+      which = on;
+    }
+    if (!on) finish_held();
+  }
+  void finish_held() {
+    std::vector<Transfer*> done;
+    {
+      const std::lock_guard lock(mutex_);
+      hold_ = false;
+      done.swap(held_);
+    }
+    for (Transfer* transfer : done) transfer->finish(Errc::ok);
+  }
+
   const std::uint32_t frames_;
   mutable std::mutex mutex_;  // guards all below
   std::vector<std::byte> memory_;
@@ -255,6 +270,7 @@ class FakeFrames final : public Frames {
   std::vector<std::set<std::uint32_t>> used_;
   std::vector<Transfer*> held_;
   bool hold_ = false;
+  bool hold_reads_ = false;
   std::atomic<Errc> result_{Errc::ok};
   std::atomic<int> reads_{0};
 };

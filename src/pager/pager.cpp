@@ -37,7 +37,7 @@ Pager::Pager(const Parts& parts, std::unique_ptr<PageTable> table)
       prefetcher_(parts.prefetcher),
       pins_(parts.pins),
       table_(std::move(table)),
-      buffer_(parts.memory, buffer_pages(parts.budget)) {}
+      buffer_(parts.memory, parts.frames, buffer_pages(parts.budget)) {}
 
 // --- faults ---
 
@@ -209,6 +209,7 @@ void Pager::hold(PageRun pages) noexcept {
 }
 
 Errc Pager::empty_staging(const Deadline& deadline) noexcept {
+  buffer_.settle();
   for (;;) {
     const Errc drained = staging_->drain(Deadline::at(std::min(deadline.when(), Clock::now() + landing_patience())));
     if (drained == Errc::ok || deadline.passed()) return drained;
@@ -226,6 +227,7 @@ Errc Pager::empty_staging(const Deadline& deadline) noexcept {
 
 void Pager::progress() noexcept {
   staging_->progress();
+  buffer_.progress();
   if (full() && staging_->wait_for_room(Deadline(Millis(0))) == Errc::ok) full_.store(false, std::memory_order_relaxed);
 }
 

@@ -91,7 +91,8 @@ class Pager {
   void progress() noexcept;
   // No node takes pages: what is local stays so, beyond the budget too, but for pages that need not be sent.
   [[nodiscard]] bool full() const noexcept { return full_.load(std::memory_order_relaxed); }
-  // Lets everything that is staged land, or brings it back if no node takes it. As Staging::drain().
+  // Lets everything that is staged land, or brings it back if no node takes it. As Staging::drain(). No transfer is
+  // under way after that, if nobody else is inside.
   Errc empty_staging(const Deadline& deadline) noexcept;
 
   // --- the layout of the program's memory ---
@@ -157,9 +158,13 @@ class Pager {
   void gather(Group& group, Entry entry, Faulter& faulter) noexcept;
   void lock_others(Group& group, Entry entry) noexcept;
   void unlock_others(Group& group) noexcept;
-  // Says to the prefetcher what came of its plan. `there`: of the group, what is in the program's memory. REQUIRES:
-  // nothing of the group is unlocked yet.
-  void tell(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept;
+  template <typename F>
+  static void for_each_step(const Group& group, std::int64_t from, std::int64_t to, F&& f) noexcept;
+  void read_ahead(const Group& group, NodeId node, Faulter& faulter) noexcept;
+  // Says to the prefetcher what came of its plan.
+  void tell(const Group& group, const Brought& brought, Faulter& faulter) noexcept;
+  // `there`: of the group, what is in the program's memory. REQUIRES: nothing of the group is unlocked yet.
+  void tell_mapped(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept;
   [[nodiscard]] std::uint32_t covered(const Group& group, Slots there) const noexcept;
   struct Wanted;
   Errc read(NodeId node, const Wanted& wanted) noexcept;

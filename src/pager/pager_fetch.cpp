@@ -1,7 +1,9 @@
 // How pages come: zeros at the first touch, or from frames; and with them those that the prefetcher asks for. What
-// comes is one group: locked, read, placed, unlocked, in this order.
+// comes is one group: locked, read, placed, unlocked, in this order. What is to wait in the read buffer is only asked
+// for, when all that is done.
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "pager/pager.h"
 
@@ -26,17 +28,14 @@ struct Pager::Group {
   [[nodiscard]] Location where(std::uint32_t i) const noexcept {
     return Entry(words[i]->load(std::memory_order_relaxed)).location();
   }
-  // How many are to be in the program's memory; the rest go to the read buffer.
-  [[nodiscard]] std::uint32_t to_map() const noexcept { return plan.mapped ? count : 1; }
-
   // Calls put(PageRun, std::uint32_t first) for each run of neighbours from the first-th page on, all or nothing.
   // Returns which pages are there: none if the page itself is refused.
   template <typename Put>
   [[nodiscard]] Slots place(std::uint32_t first, Put&& put) const noexcept {
     Slots there = 0;
-    while (first < to_map()) {
+    while (first < count) {
       std::uint32_t run = 1;
-      while (first + run < to_map() && pages[first + run] == pages[first] + run) ++run;
+      while (first + run < count && pages[first + run] == pages[first] + run) ++run;
       const std::uint32_t end = first + run;
       // A run that lies in several mappings is refused, though its parts may not be.
       while (run > 0) {
@@ -56,6 +55,7 @@ struct Pager::Group {
 
   Miss miss;
   Plan plan;
+  bool to_buffer = false;  // the plan is for the read buffer
   std::uint32_t count = 1;
   std::array<PageNo, kMost> pages;
   std::array<Word*, kMost> words;
@@ -81,7 +81,7 @@ Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
   Group group(Miss{page, Miss::From::zeros}, word);
   gather(group, Entry(PageState::untouched), faulter);
   const Slots there = group.place(0, [&](PageRun run, std::uint32_t) { return memory_.place_zeros(run); });
-  if (group.count > 1) tell(group, there, 0, faulter);
+  tell_mapped(group, there, 0, faulter);
   budget_.release(group.count - static_cast<std::uint32_t>(std::popcount(there)));
   for (std::uint32_t i = 0; i < group.count; ++i) {
     const bool here = (there >> i & 1) != 0;
@@ -101,7 +101,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   std::uint32_t from_buffer = 0;  // of those that come along
   if (!buffered) wanted.add(group.where(0).frame, bounce(0));
   for (std::uint32_t i = 1; i < group.count; ++i) {
-    if (group.plan.mapped && buffer_.take(group.pages[i], bounce(i))) {
+    if (buffer_.take(group.pages[i], bounce(i))) {
       ++from_buffer;
     } else {
       wanted.add(group.where(i).frame, bounce(i));
@@ -115,14 +115,13 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   if (result == Errc::ok && write && memory_.place(PageRun{page, 1}, bounce(0), false) == Errc::ok) {
     there = 1 | group.place(1, place);
   }
-  if (group.count > 1) tell(group, there, from_buffer, faulter);
+  tell_mapped(group, there, from_buffer, faulter);
   const auto placed = static_cast<std::uint32_t>(std::popcount(there));
-  budget_.release(group.to_map() - placed);
+  budget_.release(group.count - placed);
   for (std::uint32_t i = 0; i < group.count; ++i) {
     const PageNo each = group.pages[i];
     const Location where = group.where(i);
     if ((there >> i & 1) == 0) {
-      if (result == Errc::ok && i > 0 && !group.plan.mapped) buffer_.put(each, bounce(i));
       table_->unlock(each, *group.words[i]);
       continue;
     }
@@ -131,9 +130,12 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
     table_->unlock(each, *group.words[i], clean ? Entry::clean(where) : Entry(PageState::resident));
     if (!clean) release(where);
   }
+  if (result == Errc::ok) read_ahead(group, node, faulter);
   PagerStats& stats = stats_of(faulter);
   PagerStats::add(stats.pages_in, placed);
-  if (const std::uint32_t used = from_buffer + (buffered ? 1 : 0); used > 0) PagerStats::add(stats.around_used, used);
+  if (buffered) PagerStats::add(stats.around_used);
+  // Now they count as brought along.
+  if (from_buffer > 0) stats.pages_around.fetch_sub(from_buffer, std::memory_order_relaxed);
   if (result != Errc::ok) return Served::lost;
   if (there == 0) return Served::failed;
   return buffered ? Served::buffered : Served::remote;
@@ -152,58 +154,91 @@ void Pager::gather(Group& group, Entry entry, Faulter& faulter) noexcept {
   PagerStats& stats = stats_of(faulter);
   if (plan.used > 0) PagerStats::add(stats.along_used, plan.used);
   const bool wanted = plan.after + plan.before > 0;
-  bool into_buffer = wanted && !plan.mapped && entry.is(PageState::remote);
+  group.to_buffer = wanted && !plan.mapped && entry.is(PageState::remote);
   if (wanted && plan.mapped) {
     lock_others(group, entry);
     // Nothing is evicted for the sake of pages that nobody has asked for.
     if (group.count > 1 && budget_.try_charge(group.count)) return PagerStats::add(stats.pages_along, group.count - 1);
     // Where a read is dear, they can wait in the read buffer.
-    into_buffer = group.count > 1 && group.miss.far && group.miss.from == Miss::From::node;
+    group.to_buffer = group.count > 1 && group.miss.far;
     unlock_others(group);
   }
   plan.mapped = false;
   charge(1);  // may evict, so with no other page locked
-  if (into_buffer) lock_others(group, entry);
-  if (group.count > 1) PagerStats::add(stats.pages_around, group.count - 1);
+}
+
+// Calls f(PageNo) for each page of the plan, by ascending address, from so many steps on to so many.
+template <typename F>
+void Pager::for_each_step(const Group& group, std::int64_t from, std::int64_t to, F&& f) noexcept {
+  const std::int64_t step = group.plan.step;
+  for (std::int64_t i = step > 0 ? from : to; step > 0 ? i <= to : i >= from; i += step > 0 ? 1 : -1) {
+    if (i != 0) f(group.miss.page + static_cast<std::uint64_t>(i * step));
+  }
 }
 
 void Pager::lock_others(Group& group, Entry entry) noexcept {
-  const Plan& plan = group.plan;
-  const auto after = static_cast<std::int64_t>(std::min(plan.after, Plan::kMost));
-  const std::int64_t before = std::min<std::int64_t>(plan.before, Plan::kMost - after);
-  const bool up = plan.step > 0;
-  const std::int64_t stride = up ? plan.step : -plan.step;
-  for (std::int64_t i = up ? -before : -after; i <= (up ? after : before); ++i) {
-    const PageNo other = group.miss.page + static_cast<std::uint64_t>(i * stride);
-    Word* const word = i != 0 ? table_->find(other) : nullptr;
+  const auto after = static_cast<std::int64_t>(std::min(group.plan.after, Plan::kMost));
+  const std::int64_t before = std::min<std::int64_t>(group.plan.before, Plan::kMost - after);
+  for_each_step(group, -before, after, [&](PageNo other) {
+    Word* const word = table_->find(other);
     Entry was;
-    if (word == nullptr || !table_->try_lock(*word, entry.state(), &was)) continue;
+    if (word == nullptr || !table_->try_lock(*word, entry.state(), &was)) return;
     // What the program may not touch would stay: eviction cannot read it.
     const bool near = !entry.is(PageState::remote) || was.location().node == entry.location().node;
-    if (near && !was.hidden() && (plan.mapped || !buffer_.has(other))) {
+    if (near && !was.hidden()) {
       group.add(other, *word);
     } else {
       table_->unlock(other, *word);
     }
-  }
+  });
+}
+
+// Asks for what is to wait in the read buffer: what was planned for it, or what comes after that which is mapped.
+// REQUIRES: nothing of the group is locked any more.
+void Pager::read_ahead(const Group& group, NodeId node, Faulter& faulter) noexcept {
+  const Plan& plan = group.plan;
+  const bool beyond = !group.to_buffer && plan.mapped && plan.ahead > 0;
+  if (!beyond && !group.to_buffer) return;
+  auto coming = buffer_.prepare(node);
+  if (!coming) return;
+  std::array<std::pair<PageNo, Word*>, ReadBuffer::kGroupPages> locked;
+  const std::int64_t after = plan.after;
+  for_each_step(group, beyond ? after + 1 : -std::int64_t{plan.before}, beyond ? after + plan.ahead : after,
+                [&](PageNo other) {
+                  Word* const word = coming->full() ? nullptr : table_->find(other);
+                  Entry was;
+                  if (word == nullptr || !table_->try_lock(*word, PageState::remote, &was)) return;
+                  if (was.location().node != node || was.hidden() || buffer_.has(other)) {
+                    return table_->unlock(other, *word);
+                  }
+                  locked[coming->count()] = {other, word};
+                  coming->add(other, was.location().frame);
+                });
+  const std::uint32_t count = coming->count();
+  coming->begin();
+  for (std::uint32_t i = 0; i < count; ++i) table_->unlock(locked[i].first, *locked[i].second);
+  if (count == 0) return;
+  PagerStats::add(stats_of(faulter).pages_around, count);
+  if (group.to_buffer) tell(group, Brought{.pages = count, .mapped = false}, faulter);
 }
 
 void Pager::unlock_others(Group& group) noexcept {
   for (; group.count > 1; --group.count) table_->unlock(group.pages[group.count - 1], *group.words[group.count - 1]);
 }
 
-void Pager::tell(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept {
-  const auto placed = static_cast<std::uint32_t>(std::popcount(there & ~Slots{1}));
-  const Brought brought{.pages = group.plan.mapped ? placed : group.count - 1,
-                        .from_buffer = from_buffer,
-                        .covered = group.plan.mapped ? covered(group, there) : 0,
-                        .mapped = group.plan.mapped};
+void Pager::tell(const Group& group, const Brought& brought, Faulter& faulter) noexcept {
   const auto say = [&](History& history) { prefetcher_.brought(history, group.miss, group.plan, brought); };
   if (faulter.shared == nullptr) {
     say(faulter.history);
   } else {
     faulter.shared->with(say);
   }
+}
+
+void Pager::tell_mapped(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept {
+  if (group.count == 1) return;
+  const auto placed = static_cast<std::uint32_t>(std::popcount(there & ~Slots{1}));
+  tell(group, Brought{.pages = placed, .from_buffer = from_buffer, .covered = covered(group, there)}, faulter);
 }
 
 // Up to the first page that the program will fault on if it goes on along the plan. What others have locked is taken

@@ -115,7 +115,7 @@ TEST_F(PlannedTest, fault_strideIntoTheBuffer) {
     EXPECT_EQ(load(page), 1000 + page);
     EXPECT_EQ(last_, Served::buffered) << page;
   }
-  EXPECT_EQ(frames_->reads(), 1);
+  EXPECT_EQ(frames_->reads(), 2) << "the page itself, which is waited for, and the others";
   // What is there is mapped with another, without being read again.
   planned_.at = kFirst + 115;
   planned_.planned = {.step = 5, .after = 3};
@@ -123,6 +123,46 @@ TEST_F(PlannedTest, fault_strideIntoTheBuffer) {
   EXPECT_EQ(planned_.result.from_buffer, 2U);
   EXPECT_EQ(resident(), (Pages{80, 100, 110, 115, 120, 125, 130}));
   expect_all_as_written();
+}
+
+TEST_F(PlannedTest, fault_readsAheadWithoutWaiting) {
+  begin_remote(100, {.step = 10, .after = 2, .ahead = 3});
+  frames_->hold_reads(true);
+  EXPECT_EQ(load(100), 1100U);
+  EXPECT_EQ(resident(), (Pages{100, 110, 120}));
+  EXPECT_EQ(frames_->under_way(), 1U) << "130, 140 and 150";
+  EXPECT_EQ(pager_->stats().pages_around, 3U);
+  // The next fault of the stream maps what has been asked for, and reads nothing itself.
+  planned_.at = kFirst + 130;
+  planned_.planned = {.step = 10, .after = 2};
+  const int before = frames_->reads();
+  EXPECT_EQ(load(130), 1130U);
+  EXPECT_EQ(last_, Served::buffered);
+  EXPECT_EQ(frames_->reads(), before);
+  EXPECT_EQ(resident(), (Pages{100, 110, 120, 130, 140, 150}));
+  EXPECT_EQ(planned_.result.from_buffer, 2U);
+  EXPECT_EQ(pager_->stats().pages_along + pager_->stats().pages_around, 5U) << "each counts once";
+  expect_all_as_written();
+}
+
+// What is on its way is of a frame that must not change hands meanwhile, and not be seen afterwards.
+TEST_F(PlannedTest, fault_whatIsOnItsWayIsClearedWrittenAndMoved) {
+  begin_remote(100, {.after = 7, .mapped = false});
+  frames_->hold_reads(true);
+  EXPECT_EQ(load(100), 1100U);
+  EXPECT_EQ(frames_->under_way(), 1U);
+  pager_->clear(PageRun{kFirst + 101, 1});
+  EXPECT_EQ(frames_->under_way(), 0U) << "FakeFrames would complain of a frame that is read after it was given back";
+  EXPECT_EQ(load(101), 0U);
+  store(102, 7);
+  send_all();
+  EXPECT_EQ(load(102), 7U) << "not what was read before";
+  pager_->clear(PageRun{kFirst + 101, 1});
+  pager_->hold(PageRun{kFirst + 103, 1});
+  ASSERT_EQ(pager_->relocate(PageRun{kFirst + 103, 1}, kFirst + 101, PageState::untouched), Errc::ok);
+  EXPECT_EQ(load(103), 0U);
+  pager_->forget(PageRun{kFirst, 1024});
+  EXPECT_EQ(frames_->used(), 0U);
 }
 
 TEST_F(PlannedTest, fault_zerosByAStride) {

@@ -2,49 +2,173 @@
 
 #include <cstring>
 #include <mutex>
+#include <new>
+#include <span>
 
 namespace comex {
 
-ReadBuffer::ReadBuffer(Memory& memory, std::uint32_t pages) noexcept {
-  const std::uint32_t sets = pages / kWays;
-  if (sets == 0) return;
-  sets_ = reinterpret_cast<Set*>(memory.own(sets * sizeof(Set)));
-  memory_ = memory.own(std::size_t{sets} * kWays * kPageSize);
-  if (sets_ != nullptr && memory_ != nullptr) count_ = sets;
+ReadBuffer::ReadBuffer(Memory& memory, Frames& frames, std::uint32_t pages) noexcept : frames_(frames) {
+  const std::uint32_t groups = pages / kGroupPages;
+  if (groups == 0) return;
+  const std::size_t slots = std::size_t{groups} * kGroupPages;
+  std::byte* const room = memory.own(groups * sizeof(Group));
+  heads_ = reinterpret_cast<SlotNo*>(memory.own(slots * sizeof(SlotNo)));
+  links_ = reinterpret_cast<SlotNo*>(memory.own(slots * sizeof(SlotNo)));
+  memory_ = memory.own(slots * kPageSize);
+  if (room == nullptr || heads_ == nullptr || links_ == nullptr || memory_ == nullptr) return;
+  groups_ = reinterpret_cast<Group*>(room);
+  for (std::uint32_t i = 0; i < groups; ++i) new (&groups_[i]) Group;
+  count_ = groups;
 }
 
-std::size_t ReadBuffer::way_of(const Set& set, PageNo page) noexcept {
-  std::size_t way = 0;
-  while (way < kWays && set.pages[way] != page.value) ++way;
-  return way;
+// --- what is here ---
+
+ReadBuffer::SlotNo* ReadBuffer::link_to(PageNo page) noexcept {
+  SlotNo* link = &head_of(page);
+  for (; *link != 0; link = &links_[*link - 1]) {
+    const std::uint32_t slot = *link - 1U;
+    if (groups_[slot / kGroupPages].pages[slot % kGroupPages] == page) break;
+  }
+  return link;
 }
 
-void ReadBuffer::put(PageNo page, const std::byte* bytes) noexcept {
-  if (count_ == 0) return;
-  Set& set = set_of(page);
-  const std::lock_guard lock(set.mutex);
-  std::size_t way = way_of(set, page);
-  if (way == kWays) way = set.next++ % kWays;
-  set.pages[way] = page.value;
-  std::memcpy(bytes_of(set, way), bytes, kPageSize);
-}
-
-bool ReadBuffer::take(PageNo page, std::byte* to) noexcept {
-  if (count_ == 0) return false;
-  Set& set = set_of(page);
-  const std::lock_guard lock(set.mutex);
-  const std::size_t way = way_of(set, page);
-  if (way == kWays) return false;
-  if (to != nullptr) std::memcpy(to, bytes_of(set, way), kPageSize);
-  set.pages[way] = kNobody;
-  return true;
+void ReadBuffer::remove(SlotNo& link) noexcept {
+  const std::uint32_t slot = link - 1U;
+  link = links_[slot];
+  links_[slot] = 0;
+  groups_[slot / kGroupPages].pages[slot % kGroupPages] = PageNo{};
+  held_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool ReadBuffer::has(PageNo page) noexcept {
-  if (count_ == 0) return false;
-  Set& set = set_of(page);
-  const std::lock_guard lock(set.mutex);
-  return way_of(set, page) != kWays;
+  if (held_.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard lock(mutex_);
+  return *link_to(page) != 0;
+}
+
+bool ReadBuffer::take(PageNo page, std::byte* to) noexcept {
+  // It was put here by somebody who had it locked, as this thread has now.
+  if (held_.load(std::memory_order_relaxed) == 0) return false;
+  Group* group = nullptr;
+  std::uint32_t slot = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const SlotNo* const link = link_to(page);
+    if (*link == 0) return false;
+    group = &groups_[(*link - 1U) / kGroupPages];
+    slot = (*link - 1U) % kGroupPages;
+    ++group->pins;
+  }
+  const bool came = wait_for(*group);
+  if (came && to != nullptr) std::memcpy(to, bytes_of(*group, slot), kPageSize);
+  const std::lock_guard lock(mutex_);
+  --group->pins;
+  // Nobody else takes it out: it is pinned for those who clear groups, and locked for those who want the page.
+  remove(*link_to(page));
+  return came;
+}
+
+bool ReadBuffer::wait_for(Group& group) noexcept {
+  const Errc result = group.transfer.done() ? group.transfer.result() : frames_.wait(group.node, group.transfer);
+  return result == Errc::ok;
+}
+
+// --- what comes ---
+
+void ReadBuffer::clear(Group& group) noexcept {
+  for (std::uint32_t slot = 0; slot < group.count; ++slot) {
+    if (group.pages[slot] != PageNo{}) remove(*link_to(group.pages[slot]));
+  }
+  group.count = 0;
+  group.segment_count = 0;
+}
+
+std::optional<ReadBuffer::Coming> ReadBuffer::prepare(NodeId node) noexcept {
+  if (count_ == 0) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  Group& group = groups_[next_];
+  if (group.state == State::reading && group.transfer.done()) {
+    group.state = State::here;
+    --under_way_;
+  }
+  const bool idle = group.state == State::free || group.state == State::here;
+  if (!idle || group.pins > 0 || under_way_ >= kMostUnderWay) return std::nullopt;
+  clear(group);
+  next_ = (next_ + 1) % count_;
+  group.state = State::filling;
+  group.node = node;
+  ++under_way_;
+  return Coming(*this, group);
+}
+
+void ReadBuffer::add(Group& group, PageNo page, FrameNo frame) noexcept {
+  const std::uint32_t slot = group.count;
+  std::byte* const into = bytes_of(group, slot);
+  Segment* const last = group.segment_count > 0 ? &group.segments[group.segment_count - 1] : nullptr;
+  if (last != nullptr && last->first + last->count == frame) {
+    ++last->count;
+  } else {
+    group.segments[group.segment_count++] = Segment{frame, 1, into};
+  }
+  const std::lock_guard lock(mutex_);
+  group.pages[slot] = page;
+  ++group.count;
+  SlotNo& head = head_of(page);
+  const auto number = static_cast<SlotNo>(&group - groups_) * kGroupPages + slot + 1;
+  links_[number - 1] = head;
+  head = static_cast<SlotNo>(number);
+  held_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void ReadBuffer::begin(Group& group) noexcept {
+  if (group.count == 0) {
+    const std::lock_guard lock(mutex_);
+    group.state = State::free;
+    --under_way_;
+    return;
+  }
+  new (&group.transfer) Transfer(Direction::read, std::span(group.segments).first(group.segment_count), Priority::bulk);
+  frames_.submit(group.node, group.transfer);
+  const std::lock_guard lock(mutex_);
+  group.state = State::reading;
+}
+
+void ReadBuffer::progress() noexcept {
+  if (count_ == 0) return;
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    NodeId node;
+    {
+      const std::lock_guard lock(mutex_);
+      if (under_way_ == 0) return;
+      Group& group = groups_[i];
+      if (group.state != State::reading) continue;
+      if (group.transfer.done()) {
+        group.state = State::here;
+        --under_way_;
+        continue;
+      }
+      node = group.node;
+    }
+    frames_.poll(node);
+  }
+}
+
+void ReadBuffer::settle() noexcept {
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    Group& group = groups_[i];
+    {
+      const std::lock_guard lock(mutex_);
+      if (under_way_ == 0) return;
+      if (group.state != State::reading) continue;
+      ++group.pins;
+    }
+    (void)wait_for(group);
+    const std::lock_guard lock(mutex_);
+    --group.pins;
+    if (group.state != State::reading) continue;
+    group.state = State::here;
+    --under_way_;
+  }
 }
 
 }  // namespace comex

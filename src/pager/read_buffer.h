@@ -1,59 +1,112 @@
-// The read buffer: copies of remote pages that nobody has asked for yet, brought along with one that was.
+// The read buffer: copies of remote pages that nobody has asked for yet, and those on their way here.
 //
-// A page is here only while its entry says remote, and its frame has the same bytes: whoever changes the entry has it
-// locked, and takes or drops the copy first. A page that is used leaves at once; of those that are not, the first to
-// come is the first to go.
+// Pages come in groups, one read each, which is begun and not waited for: several may be under way. Who wants a page
+// that is on its way waits for that read, and for no other. A page that is used leaves at once; of the groups, the
+// first to come is the first to go, with all of it that was never used.
 //
-// Small sets, each with a lock of its own that is held for the copying of a page. Neighbours are in different sets.
+// A page is here, or on its way, only while its entry says remote, and its frame has the same bytes: whoever changes
+// the entry has it locked, and takes or drops the copy first. So a frame is never given back while it is being read.
 //
-// Thread safety: all functions from any thread. Fault path: all of them; nothing is allocated, no lock is held across
-// I/O.
+//   group:   free -> filling -> reading -> here -> (in turn) filling ...
+//
+// Thread safety: all functions from any thread. Fault path: all of them; nothing is allocated, and the lock is not held
+// across I/O, nor for the copying of a page.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/mutex.h"
 #include "pager/memory.h"
 #include "pager/page.h"
+#include "pool/frames.h"
 
 namespace comex {
 
 class ReadBuffer {
  public:
-  static constexpr std::uint32_t kPages = 4096;  // to start with
+  static constexpr std::uint32_t kPages = 4096;      // to start with
+  static constexpr std::uint32_t kGroupPages = 32;   // that one read brings at most
+  static constexpr std::uint32_t kMostUnderWay = 8;  // groups
 
   // For about `pages` pages. With no memory to be had it holds none.
-  ReadBuffer(Memory& memory, std::uint32_t pages) noexcept;
+  ReadBuffer(Memory& memory, Frames& frames, std::uint32_t pages) noexcept;
 
   // REQUIRES of each: the page's entry is locked by this thread.
-  void put(PageNo page, const std::byte* bytes) noexcept;
-  // False if it is not here.
+  // Waits if it is on its way. False if it is not here.
   bool take(PageNo page, std::byte* to) noexcept;
   void drop(PageNo page) noexcept { (void)take(page, nullptr); }
+  // Here, or on its way.
   [[nodiscard]] bool has(PageNo page) noexcept;
 
- private:
-  static constexpr std::uint32_t kWays = 4;
-  static constexpr std::uint64_t kNobody = 0;  // page 0 is nobody's: the kernel does not map it
+  // A read of several pages of one node: to be filled, and begun. None if too many are under way already.
+  class Coming;
+  [[nodiscard]] std::optional<Coming> prepare(NodeId node) noexcept;
 
-  struct Set {
-    Mutex mutex;             // guards all below, and the pages of this set
-    std::uint32_t next = 0;  // to be replaced
-    std::array<std::uint64_t, kWays> pages{};
+  // To be called now and then: notices what has come.
+  void progress() noexcept;
+  // Waits for all that is under way.
+  void settle() noexcept;
+
+ private:
+  enum class State : std::uint8_t { free, filling, reading, here };
+  using SlotNo = std::uint16_t;  // and one; 0: none
+
+  struct Group {
+    State state = State::free;
+    NodeId node;
+    std::uint32_t count = 0;
+    std::uint32_t pins = 0;  // threads that look at it without the lock
+    std::array<PageNo, kGroupPages> pages;
+    Transfer transfer;
+    std::array<Segment, kGroupPages> segments;
+    std::size_t segment_count = 0;
   };
 
-  [[nodiscard]] Set& set_of(PageNo page) noexcept { return sets_[page.value % count_]; }
-  [[nodiscard]] std::byte* bytes_of(const Set& set, std::size_t way) noexcept {
-    return memory_ + (static_cast<std::size_t>(&set - sets_) * kWays + way) * kPageSize;
-  }
-  // kWays if it is not there.
-  static std::size_t way_of(const Set& set, PageNo page) noexcept;
+  // --- REQUIRES: mutex_ ---
+  [[nodiscard]] SlotNo* link_to(PageNo page) noexcept;  // the link of its chain that names it, or the last
+  void remove(SlotNo& link) noexcept;
+  void clear(Group& group) noexcept;
 
-  std::uint32_t count_ = 0;  // of sets
-  Set* sets_ = nullptr;      // zeros are an empty set
+  void begin(Group& group) noexcept;
+  void add(Group& group, PageNo page, FrameNo frame) noexcept;
+  // Waits for what is under way with it. REQUIRES: pinned, and not mutex_.
+  [[nodiscard]] bool wait_for(Group& group) noexcept;
+  [[nodiscard]] std::byte* bytes_of(const Group& group, std::uint32_t slot) const noexcept {
+    return memory_ + (static_cast<std::size_t>(&group - groups_) * kGroupPages + slot) * kPageSize;
+  }
+  [[nodiscard]] SlotNo& head_of(PageNo page) noexcept { return heads_[page.value % (count_ * kGroupPages)]; }
+
+  Frames& frames_;
+  std::uint32_t count_ = 0;             // of groups
+  std::atomic<std::uint32_t> held_{0};  // pages; to look at without the lock, by who has the page locked
+  Mutex mutex_;                         // guards all below, but what a state leaves to one thread
+  Group* groups_ = nullptr;
+  std::uint32_t next_ = 0;       // the next to be filled
+  std::uint32_t under_way_ = 0;  // groups that are read, or filled to be
+  SlotNo* heads_ = nullptr;      // chains of slots, by page
+  SlotNo* links_ = nullptr;      // from one slot to the next in its chain
   std::byte* memory_ = nullptr;
+};
+
+// REQUIRES: begun or given up by the thread that made it.
+class ReadBuffer::Coming {
+ public:
+  Coming(ReadBuffer& buffer, Group& group) : buffer_(buffer), group_(group) {}
+  [[nodiscard]] bool full() const noexcept { return group_.count == kGroupPages; }
+  [[nodiscard]] std::uint32_t count() const noexcept { return group_.count; }
+  // REQUIRES: not full, the entry is locked by this thread, says that the page is in this frame, and stays locked until
+  // the read has begun; the page is not here.
+  void add(PageNo page, FrameNo frame) noexcept { buffer_.add(group_, page, frame); }
+  // With nothing in it, gives it up.
+  void begin() noexcept { buffer_.begin(group_); }
+
+ private:
+  ReadBuffer& buffer_;
+  Group& group_;
 };
 
 }  // namespace comex

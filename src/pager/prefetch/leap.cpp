@@ -19,9 +19,10 @@ Plan Leap::plan(History& history, const Miss& miss) const noexcept {
   stream.deltas.push(steps > 0 ? stream.step : stream.delta_to(miss.page));
   stream.hits = static_cast<std::uint16_t>(stream.hits + plan.used + (miss.from == From::buffer));
   stream.move_to(miss.page);
-  // Pages that are just leaving, or are here already, are no reason to read others.
-  if (miss.from == From::staging || miss.from == From::buffer) return plan;
+  // Pages that are just leaving, or are here already, are no reason to read others, unless all goes on as expected.
+  if (miss.from == From::staging) return plan;
   const std::int32_t trend = trend_of(stream);
+  if (miss.from == From::buffer && (trend == 0 || steps == 0)) return plan;
   if (trend != 0) stream.step = trend;
   const std::uint32_t size = window_of(stream);
   stream.window = static_cast<std::uint16_t>(size);
@@ -30,6 +31,7 @@ Plan Leap::plan(History& history, const Miss& miss) const noexcept {
   plan.step = stream.step;
   if (trend != 0) {
     plan.after = size;
+    if (miss.far) plan.read_ahead();
   } else if (miss.from == From::node) {
     plan.before = size / 2;
     plan.after = size - plan.before;

@@ -9,7 +9,7 @@ Plan NextPages::plan(History& history, const Miss& miss) const noexcept {
   FaultStream& scan = history.streams.front();
   const bool follows = scan.step != 0 && miss.page == scan.expected();
   if (miss.from == Miss::From::staging && !follows) return plan;
-  if (miss.from == Miss::From::buffer) ++history.used;
+  if (miss.from == Miss::From::buffer && !follows) ++history.used;
   plan.stream = 0;
   if (follows) plan.used = scan.brought;
   scan.step = 1;
@@ -18,6 +18,7 @@ Plan NextPages::plan(History& history, const Miss& miss) const noexcept {
   const std::uint32_t window = follows ? std::max(config_.first, 2U * scan.window) : 0;
   scan.window = static_cast<std::uint16_t>(std::min(config_.most, window));
   plan.after = scan.window;
+  if (miss.far) plan.read_ahead();
   if (plan.after > 0 || miss.from != Miss::From::node || !miss.far) return plan;
   // A group of neighbours begins at a multiple of its size, and so is in one block, and mostly in one run of frames.
   const std::uint32_t size = around(history);
@@ -29,8 +30,7 @@ Plan NextPages::plan(History& history, const Miss& miss) const noexcept {
 
 void NextPages::brought(History& history, const Miss& miss, const Plan& plan, const Brought& brought) const noexcept {
   cover(history, miss, plan, brought);
-  history.used += brought.from_buffer;
-  if (!plan.mapped) judge(history, brought.pages);
+  if (!brought.mapped && !plan.mapped) judge(history, brought.pages);
 }
 
 std::uint32_t NextPages::around(History& history) const noexcept {

@@ -3,8 +3,9 @@
 //   fault --> plan()     which pages should come along, and where to
 //             brought()  those that did: pages in other states than the page itself, or at another node, are left out
 //
-// A page that comes along is mapped at once, and costs nothing more when it is used; or it is put into the read buffer,
-// where it costs a fault, but no room in the budget, and its use is seen. Mapping is for what is nearly certain.
+// A page that comes along is mapped at once, and costs nothing more when it is used; or it is asked for and comes into
+// the read buffer in time, where it costs a fault, but no room in the budget, and its use is seen. Mapping is for what
+// is nearly certain. Where reads take long, what is to be mapped with the next fault is asked for with this one.
 //
 // Thread safety: a prefetcher has no state of its own; a History is used by one thread at a time. Fault path: yes.
 #pragma once
@@ -32,8 +33,16 @@ struct Plan {
   std::uint32_t after = 0;              // so many in the direction of the step
   std::uint32_t before = 0;             // ... and against it
   bool mapped = true;                   // or else into the read buffer
+  std::uint32_t ahead = 0;              // of a far page: so many beyond those that are mapped are asked for already
   std::uint32_t used = 0;               // pages mapped earlier of which this fault shows that they were used
   std::size_t stream = History::kNone;  // that this is for
+
+  // What the next fault of a stream will bring: the page that it is on, and as many as come with this one. Only of a
+  // stream that has come so far that it is sure enough.
+  void read_ahead() noexcept {
+    constexpr std::uint32_t kSure = 8;
+    if (after >= kSure) ahead = after + 1;
+  }
 };
 
 struct Brought {

@@ -20,6 +20,7 @@ Plan Strides::plan(History& history, const Miss& miss) const noexcept {
   } else if (miss.from != Miss::From::staging) {
     stream.window = static_cast<std::uint16_t>(std::min(config_.most, std::max(config_.first, 2U * stream.window)));
     plan.after = stream.window;
+    if (miss.far) plan.read_ahead();
   }
   stream.move_to(miss.page);
   plan.step = stream.step;
