@@ -53,7 +53,7 @@ struct RunSettings {
   std::string stats;                                              // a file; empty: none
   bool summary = false;
   Delivery faults = Delivery::inline_signal;
-  Prefetch prefetch = Prefetch::next;
+  Prefetch prefetch = Prefetch::automatic;
 };
 
 struct Config {

@@ -140,7 +140,7 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
                     "Who brings pages back: the thread that touched (inline), or threads beside it");
   flags->config.add(
       command, "--prefetch", "run.prefetch", "NAME",
-      fmt::format("Which pages come along with one that is brought back: {} (next)", fmt::join(kPrefetchNames, ", ")));
+      fmt::format("Which pages come along with one that is brought back: {} (auto)", fmt::join(kPrefetchNames, ", ")));
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   flags->config.add(command, "--stats", "run.stats", "FILE", "When it has ended, write what happened, as JSON");

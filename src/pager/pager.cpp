@@ -60,11 +60,11 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
     return Served::not_ours;
   };
   PagerStats& stats = stats_of(faulter);
-  const bool timed = faulter.turn++ % PagerStats::kTimed == 0;
-  const auto start = timed ? Clock::now() : Clock::time_point();
+  faulter.timed = faulter.turn++ % PagerStats::kTimed == 0;
+  const auto start = faulter.timed ? Clock::now() : Clock::time_point();
   const Served served = serve();
   PagerStats::add(stats.faults[static_cast<std::size_t>(served)]);
-  if (timed) {
+  if (faulter.timed) {
     PagerStats::add(stats.fault_ns,
                     PagerStats::kTimed * static_cast<std::uint64_t>(Nanos(Clock::now() - start).count()));
   }

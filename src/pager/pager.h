@@ -32,6 +32,7 @@
 #include "pager/pager_stats.h"
 #include "pager/prefetch/prefetcher.h"
 #include "pager/read_buffer.h"
+#include "pager/read_cost.h"
 #include "pager/victims.h"
 #include "pool/frames.h"
 #include "pool/staging.h"
@@ -59,6 +60,7 @@ struct Faulter {
   History history;
   PagerStats* stats = nullptr;      // where it counts; none: where the pager does
   std::uint32_t turn = 0;           // of its faults, for timing some of them
+  bool timed = false;               // this one is
   SharedHistory* shared = nullptr;  // used instead, by who serves the faults of others
 };
 
@@ -167,7 +169,7 @@ class Pager {
   void tell_mapped(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept;
   [[nodiscard]] std::uint32_t covered(const Group& group, Slots there) const noexcept;
   struct Wanted;
-  Errc read(NodeId node, const Wanted& wanted) noexcept;
+  Errc read(NodeId node, const Wanted& wanted, const Faulter& faulter) noexcept;
 
   // Makes room for pages that are about to be local, and counts them.
   void charge(std::uint64_t pages) noexcept;
@@ -193,6 +195,7 @@ class Pager {
   const std::unique_ptr<PageTable> table_;
   std::unique_ptr<Staging> staging_;
   ReadBuffer buffer_;
+  std::array<ReadCost, 2> costs_;  // of near nodes, of far ones
   PagerStats own_stats_;
   PagerStats* stats_ = &own_stats_;
   std::atomic<bool> full_{false};

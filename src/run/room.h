@@ -51,7 +51,7 @@ struct Room {
   };
 
   Delivery delivery = Delivery::inline_signal;  // how processes begin
-  Prefetch prefetch = Prefetch::next;
+  Prefetch prefetch = Prefetch::automatic;
   Budget budget;
   std::atomic<std::uint32_t> keeper{0};   // its process id
   std::atomic<bool> at_once{false};       // processes wake as they start, by themselves
