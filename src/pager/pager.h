@@ -60,6 +60,8 @@ struct Faulter {
   PagerStats* stats = nullptr;      // where it counts; none: where the pager does
   std::uint32_t turn = 0;           // of its faults, for timing some of them
   SharedHistory* shared = nullptr;  // used instead, by who serves the faults of others
+  std::uint32_t along = 0;          // pages that came with the last fault,
+  std::uint32_t around = 0;         // ... and that were asked for, to wait in the read buffer
 };
 
 // Pages that must stay where they are for a while.
