@@ -26,7 +26,8 @@ struct Copying final : TraceVisitor {
   }
   void fault(const TraceFault& fault) override {
     require(is_origin(static_cast<unsigned>(fault.origin)), "a fault was served from somewhere");
-    require(fault.along <= TraceFault::kMostAlong, "no more pages come along than can");
+    require(fault.along <= TraceFault::kMostAlong && fault.around <= TraceFault::kMostAlong,
+            "no more pages come along than can");
     faults.push_back(fault);
     encoder.faults(fault.process, std::span(&fault, 1));
   }
