@@ -176,6 +176,8 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_delivery(c.run.faults, t); }},
     Setting{"run.prefetch", "COMEX_PREFETCH", Kind::text, R"("leap")",
             [](Config& c, Text t) { return read_prefetch(c.run.prefetch, t); }},
+    Setting{"run.trace", "COMEX_TRACE", Kind::path, R"("/tmp/comex.trace")",
+            [](Config& c, Text t) { return read_text(c.run.trace, t); }},
     Setting{"run.summary", "COMEX_SUMMARY", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.summary, t); }},
 };

@@ -51,6 +51,7 @@ struct RunSettings {
   std::optional<std::uint64_t> local = std::uint64_t{512} << 20;  // nothing: "auto", what the host can spare
   std::optional<std::uint64_t> hard;                              // not set: "auto", see cli/run_plan.h
   std::string stats;                                              // a file; empty: none
+  std::string trace;                                              // another
   bool summary = false;
   Delivery faults = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::automatic;

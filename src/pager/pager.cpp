@@ -60,6 +60,7 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
     return Served::not_ours;
   };
   PagerStats& stats = stats_of(faulter);
+  faulter.along = faulter.around = 0;
   faulter.timed = faulter.turn++ % PagerStats::kTimed == 0;
   const auto start = faulter.timed ? Clock::now() : Clock::time_point();
   const Served served = serve();

@@ -62,6 +62,8 @@ struct Faulter {
   std::uint32_t turn = 0;           // of its faults, for timing some of them
   bool timed = false;               // this one is
   SharedHistory* shared = nullptr;  // used instead, by who serves the faults of others
+  std::uint32_t along = 0;          // pages that came with the last fault,
+  std::uint32_t around = 0;         // ... and that were asked for, to wait in the read buffer
 };
 
 // Pages that must stay where they are for a while.

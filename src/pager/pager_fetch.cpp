@@ -226,6 +226,7 @@ void Pager::read_ahead(const Group& group, NodeId node, Faulter& faulter) noexce
   for (std::uint32_t i = 0; i < count; ++i) table_->unlock(locked[i].first, *locked[i].second);
   if (count == 0) return;
   PagerStats::add(stats_of(faulter).pages_around, count);
+  faulter.around = count;
   if (group.to_buffer) tell(group, Brought{.pages = count, .mapped = false}, faulter);
 }
 
@@ -245,6 +246,7 @@ void Pager::tell(const Group& group, const Brought& brought, Faulter& faulter) n
 void Pager::tell_mapped(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept {
   if (group.count == 1) return;
   const auto placed = static_cast<std::uint32_t>(std::popcount(there & ~Slots{1}));
+  faulter.along = placed;
   tell(group, Brought{.pages = placed, .from_buffer = from_buffer, .covered = covered(group, there)}, faulter);
 }
 

@@ -599,7 +599,8 @@ INSTANTIATE_TEST_SUITE_P(Brings, PagerModelTest,
                                            Brings{"allAround", &all_around},
                                            Brings{"stride", &prefetcher_of(Prefetch::stride)},
                                            Brings{"readahead", &prefetcher_of(Prefetch::readahead)},
-                                           Brings{"leap", &prefetcher_of(Prefetch::leap)}),
+                                           Brings{"leap", &prefetcher_of(Prefetch::leap)},
+                                           Brings{"auto", &prefetcher_of(Prefetch::automatic)}),
                          [](const auto& each) { return each.param.name; });
 
 TEST_P(PagerModelTest, everyWordAlwaysReadsAsLastWritten) {

@@ -14,10 +14,12 @@
 #include <cstdint>
 #include <new>
 
+#include "base/units.h"
 #include "pager/budget.h"
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 #include "run/tally.h"
+#include "trace/ring.h"
 
 namespace comex {
 
@@ -47,6 +49,7 @@ struct Room {
     std::atomic<std::uint32_t> stop_for{0};
     std::atomic<std::uint32_t> stopped{0};
     std::atomic<std::uint32_t> waits{Waits::no};
+    std::atomic<bool> traced{false};  // there may be faults in its ring
     Record record;
   };
 
@@ -59,9 +62,17 @@ struct Room {
   std::atomic<std::uint32_t> request{0};  // counts what processes ask of the keeper; it sleeps on this word
   std::atomic<std::uint32_t> used{0};     // no account beyond this index was ever opened
   std::atomic<bool> told{false};          // a process has said that the keeper is gone: one is enough
+  // When the trace began, in ns of Clock; 0: there is none. If there is, a ring for each account (trace/ring.h) follows
+  // in the file, on the next page.
+  std::atomic<std::uint64_t> trace_start{0};
   union {
     std::array<Owned, kAccounts> accounts;
   };
+
+  static constexpr std::size_t rings_at() { return (sizeof(Room) + kPageSize - 1) / kPageSize * kPageSize; }
+  static constexpr std::size_t bytes(bool traced) {
+    return traced ? rings_at() + kAccounts * sizeof(TraceRing) : sizeof(Room);
+  }
 
   Room() { new (&accounts) std::array<Owned, kAccounts>; }
   // In memory that is all zeros: so is a free account, and megabytes of them need not be touched.

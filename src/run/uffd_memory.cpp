@@ -118,7 +118,7 @@ Errc UffdMemory::open_userfaultfd(Delivery delivery, bool old_kernel) noexcept {
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
-  if (delivery == Delivery::inline_signal) api.features |= UFFD_FEATURE_SIGBUS;
+  api.features |= delivery == Delivery::inline_signal ? UFFD_FEATURE_SIGBUS : UFFD_FEATURE_THREAD_ID;
   const std::uint64_t least = api.features;
   api.features |= kFeatureMove;
   moves_ = !old_kernel && ioctl(uffd, UFFDIO_API, &api) == 0;
@@ -341,7 +341,8 @@ Errc UffdMemory::next_touch(Touch* touch) noexcept {
   if (got != static_cast<ssize_t>(sizeof message)) return Errc::io;
   if (message.event != UFFD_EVENT_PAGEFAULT) return Errc::busy;  // nothing else was asked for
   constexpr std::uint64_t kWrites = UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP;
-  *touch = Touch{PageNo{message.arg.pagefault.address >> kPageShift}, (message.arg.pagefault.flags & kWrites) != 0};
+  const auto& fault = message.arg.pagefault;
+  *touch = Touch{PageNo{fault.address >> kPageShift}, (fault.flags & kWrites) != 0, fault.feat.ptid};
   return Errc::ok;
 }
 

@@ -24,6 +24,7 @@ class UffdMemory final : public Memory {
   struct Touch {
     PageNo page;
     bool write = false;
+    std::uint32_t thread = 0;  // that touched
   };
 
   explicit constexpr UffdMemory(OwnMemory& own) : own_(own) {}

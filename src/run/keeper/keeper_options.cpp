@@ -25,6 +25,7 @@ std::string to_bytes(const KeeperOptions& options) {
             {"local", options.local},
             {"own_memory", options.own_memory},
             {"program", options.program},
+            {"command", options.command},
             {"log", options.log},
             {"summary", options.summary}};
   for (const Url& url : options.pool.nodes) json["nodes"].push_back(url.text());
@@ -51,6 +52,7 @@ Expected<KeeperOptions> keeper_options_from(const std::string& bytes) {
     json.at("local").get_to(options.local);
     json.at("own_memory").get_to(options.own_memory);
     json.at("program").get_to(options.program);
+    json.at("command").get_to(options.command);
     json.at("log").get_to(options.log);
     json.at("summary").get_to(options.summary);
     return options;

@@ -17,10 +17,11 @@ enum class KeeperFile : int {
   report,    // a pipe: whether it is ready; see KeeperReport
   options,   // KeeperOptions
   stats,     // where to write what happened, at the end
+  trace,     // where to write faults, as they come
   done,      // held until all of that is done
 };
 inline constexpr int kFirstKeeperFile = 3;
-inline constexpr int kKeeperFiles = 7;
+inline constexpr int kKeeperFiles = 8;
 constexpr int number_of(KeeperFile file) noexcept {
   return kFirstKeeperFile + static_cast<int>(file);
 }
@@ -30,6 +31,7 @@ struct KeeperOptions {
   std::uint64_t local = 0;       // bytes: the budget of the program
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
   std::string program;           // its name, for reports
+  std::string command;           // ... and its arguments
   std::string log;               // level
   bool summary = false;          // say on stderr what happened, at the end
 };

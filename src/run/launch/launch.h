@@ -23,6 +23,7 @@ struct Launch {
   bool at_once = false;     // processes do not begin dormant
   bool old_kernel = false;  // they use nothing that Linux 6.1 has not
   Fd stats;                 // where to write what happened, at the end; may be none
+  Fd trace;                 // where to write faults, as they come; may be none
   Fd done;                  // held until all of that is done; may be none
 };
 

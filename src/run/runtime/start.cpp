@@ -23,6 +23,7 @@
 #include "run/runtime/move.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
+#include "run/runtime/tracing.h"
 #include "run/runtime/world.h"
 
 // Nothing of ours may come from the program's heap. What is made here is made once, and lives as long as the program.
@@ -74,9 +75,12 @@ bool read_variable(const char* text, char* name, char* room, std::size_t size) {
 Room* enter_room(const char* path) {
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return nullptr;
-  void* const room = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  Room* const room = memory == MAP_FAILED ? nullptr : static_cast<Room*>(memory);
+  // Now, for the process may have no right to the file when it wakes. What is not used takes no memory.
+  if (room != nullptr && room->trace_start.load(std::memory_order_relaxed) != 0) process.rings = map_rings(fd);
   ::close(fd);
-  return room == MAP_FAILED ? nullptr : static_cast<Room*>(room);
+  return room;
 }
 
 // What the signal by which the keeper wakes us comes to while the process is dormant.
@@ -161,6 +165,7 @@ void prepare_process(const Standing* threads) noexcept {
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
   process.pager->count_in(process.owned->record.tallies[0].pager);
+  begin_trace();
   signals.begin(&on_fault, &on_call);
   // Before anything is adopted: from then on a touch may have to be served.
   if (!process.messages.start()) stop("cannot start a thread");
