@@ -51,6 +51,7 @@ Expected<KeeperOptions> plan(const Config& config, const std::string& program) {
   options.own_memory = sums->own_memory;
   options.delivery = config.run.faults;
   options.prefetch = config.run.prefetch;
+  options.evict = config.run.evict;
   options.program = program;
   options.summary = config.run.summary;
   if (config.run.stats.empty()) return options;
@@ -126,6 +127,8 @@ void add_run(CLI::App& app, int& exit_code) {
   flags->config.add(
       command, "--prefetch", "run.prefetch", "NAME",
       fmt::format("Which pages come along with one that is brought back: {} (next)", fmt::join(kPrefetchNames, ", ")));
+  flags->config.add(command, "--evict", "run.evict", "NAME",
+                    fmt::format("Which pages leave first: {} (fifo)", fmt::join(kEvictNames, ", ")));
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   flags->config.add(command, "--stats", "run.stats", "FILE", "When it has ended, write what happened, as JSON");

@@ -14,6 +14,7 @@
 #include <new>
 
 #include "pager/budget.h"
+#include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 #include "run/tally.h"
@@ -42,6 +43,7 @@ struct Room {
 
   Delivery delivery = Delivery::inline_signal;  // how processes begin
   Prefetch prefetch = Prefetch::next;
+  Evict evict = Evict::fifo;
   Budget budget;
   std::atomic<std::uint32_t> keeper{0};   // its process id
   std::atomic<bool> at_once{false};       // processes wake as they start, by themselves

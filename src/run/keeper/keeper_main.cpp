@@ -49,6 +49,7 @@ Expected<Room*> make_room(const KeeperOptions& options, Fd* file) {
   auto* const room = new (memory) Room(Room::InZeros{});
   room->delivery = options.delivery;
   room->prefetch = options.prefetch;
+  room->evict = options.evict;
   Waker::set_budget(room->budget, options.local >> kPageShift, 0);
   room->budget.hard.store(options.hard >> kPageShift, std::memory_order_relaxed);
   room->keeper.store(static_cast<std::uint32_t>(getpid()), std::memory_order_relaxed);

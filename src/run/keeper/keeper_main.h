@@ -7,6 +7,7 @@
 
 #include "base/expected.h"
 #include "base/fd.h"
+#include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
 #include "pool/pool.h"
 #include "run/delivery.h"
@@ -20,6 +21,7 @@ struct KeeperOptions {
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
   Delivery delivery = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::next;
+  Evict evict = Evict::fifo;
   bool at_once = false;     // processes do not begin dormant
   bool old_kernel = false;  // they use nothing that Linux 6.1 has not
   std::string program;      // its name, for reports
