@@ -13,6 +13,8 @@ constexpr std::uint32_t kCompared = 4;
 constexpr std::uint64_t kLeastCompared = 64;
 // The main queue counts as full a bit before it is, or every block that leaves would open it for 64 pages.
 constexpr std::uint64_t kFullShare = 32;
+// The average of what is local moves by one in so many of the difference, with each block that leaves.
+constexpr std::uint64_t kSlowly = 64;
 
 constexpr std::uint8_t kFromMain = 1 << (Mark::kBits - 1);
 
@@ -21,15 +23,10 @@ constexpr std::uint8_t kFromMain = 1 << (Mark::kBits - 1);
 TwoQueues::TwoQueues(Memory& memory, std::uint64_t most, const Share& share) noexcept
     : share_(share), queues_{BlockQueue(memory, most), BlockQueue(memory, most)} {}
 
-std::uint64_t TwoQueues::most_in_main() const noexcept {
-  const std::uint64_t local = share_.local();
-  return local - local / kProbationShare;
-}
-
 // By blocks, so that neighbours stay together.
 bool TwoQueues::may_enter(PageNo page) const noexcept {
-  const std::uint64_t local = share_.local();
-  if (in_main() + local / kFullShare < most_in_main() || stale_.load(std::memory_order_relaxed)) return true;
+  const std::uint64_t most = most_in_main();
+  if (in_main() + most / kFullShare < most || stale_.load(std::memory_order_relaxed)) return true;
   constexpr std::uint32_t kOdd = 0x9e3779b1;  // spreads what it multiplies over all bits
   return ((BlockNo::of(page).value + clock_.now()) * kOdd >> 16) % kTries == 0;
 }
@@ -66,7 +63,10 @@ Mark TwoQueues::leave(unsigned queue, std::uint64_t pages) noexcept {
   const std::uint32_t now = clock_.now() % kTimes;
   cohorts_[queue][now].left.fetch_add(static_cast<std::uint32_t>(pages), std::memory_order_relaxed);
   if (queue == kMain) in_main_.fetch_sub(pages, std::memory_order_relaxed);
-  if (clock_.advance(pages, share_.local())) compare();
+  const std::uint64_t local = local_.load(std::memory_order_relaxed);
+  const std::uint64_t now_local = share_.local();
+  local_.store(local == 0 ? now_local : local - local / kSlowly + now_local / kSlowly, std::memory_order_relaxed);
+  if (clock_.advance(pages, local)) compare();
   return Mark{static_cast<std::uint8_t>(now | (queue == kMain ? kFromMain : 0))};
 }
 

@@ -36,7 +36,7 @@ class TwoQueues final : public Victims {
   static constexpr unsigned kProbation = 0;
   static constexpr unsigned kMain = 1;
   static constexpr std::uint64_t kProbationShare = 8;  // one in so many of the local pages
-  static constexpr std::uint32_t kSoon = EvictionClock::kTicks;
+  static constexpr std::uint32_t kSoon = EvictionClock::kTicks * 3 / 2;
   static constexpr std::uint32_t kTries = 16;
 
   // `share`: of the process whose pages these are.
@@ -62,18 +62,24 @@ class TwoQueues final : public Victims {
   };
   using Cohorts = std::array<Cohort, kTimes>;
 
-  [[nodiscard]] std::uint64_t most_in_main() const noexcept;
+  [[nodiscard]] std::uint64_t most_in_main() const noexcept {
+    const std::uint64_t local = local_.load(std::memory_order_relaxed);
+    return local - local / kProbationShare;
+  }
   [[nodiscard]] bool may_enter(PageNo page) const noexcept;
   // REQUIRES: mutex_.
   void compare() noexcept;
 
   const Share& share_;
+  // How many pages are local, on average: the number goes up and down as eviction sleeps and works, and a main queue
+  // that did, too, would let pages in for nothing at every turn.
+  std::atomic<std::uint64_t> local_{0};
   std::atomic<std::uint64_t> in_main_{0};
   std::atomic<bool> stale_{false};  // what is in the main queue is of less use than what leaves from the other
   std::array<Cohorts, kMostQueues> cohorts_;
   EvictionClock clock_;
 
-  Mutex mutex_;  // guards the queues, and who advances the clock
+  Mutex mutex_;  // guards the queues, and who changes local_ and the clock
   std::array<BlockQueue, kMostQueues> queues_;
   unsigned last_ = kProbation;  // that a block was taken from
 };
