@@ -74,7 +74,7 @@ Pager::Taken Pager::evict_block(Victim victim, bool room, bool mercy) noexcept {
   if (dirty != 0) {
     stay = dirty;
     if (room) {
-      const Seized seized = memory_.seize(block, taken.locked, dirty);
+      const Seized seized = memory_.seize(block, taken.locked, dirty, taken.clean);
       stay = dirty & ~send(taken, seized);
       memory_.release(seized, seized.pages & stay);
       moved = seized.moved & ~stay;
