@@ -51,6 +51,10 @@ TEST_F(RunRefusal, a_prefetcher_that_there_is_not) {
          "--prefetch: 'fortune-teller' is no prefetcher; use none, next, stride, readahead, leap, auto");
 }
 
+TEST_F(RunRefusal, an_eviction_policy_that_there_is_not) {
+  expect(run({"--evict", "tenant"}), 2, "--evict: 'tenant' is no eviction policy; use fifo, clock, 2q");
+}
+
 TEST_F(RunRefusal, sizes_that_make_no_sense) {
   expect(run({"--local", "15M"}), 2, "the least is 16.0 MiB");
   expect(run({"--local", "lots"}), 2, "--local");

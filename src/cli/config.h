@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/expected.h"
 #include "fabric/url.h"
+#include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 
@@ -55,6 +56,7 @@ struct RunSettings {
   bool summary = false;
   Delivery faults = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::automatic;
+  Evict evict = Evict::fifo;
 };
 
 struct Config {

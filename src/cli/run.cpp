@@ -63,6 +63,7 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   launch.hard = sums->hard;
   launch.delivery = config.run.faults;
   launch.prefetch = config.run.prefetch;
+  launch.evict = config.run.evict;
   auto stats = open_to_write(config.run.stats, "--stats");
   if (!stats) return std::move(stats).error();
   launch.stats = *std::move(stats);
@@ -151,6 +152,8 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
   flags->config.add(
       command, "--prefetch", "run.prefetch", "NAME",
       fmt::format("Which pages come along with one that is brought back: {} (auto)", fmt::join(kPrefetchNames, ", ")));
+  flags->config.add(command, "--evict", "run.evict", "NAME",
+                    fmt::format("Which pages leave first: {} (fifo)", fmt::join(kEvictNames, ", ")));
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   flags->config.add(command, "--stats", "run.stats", "FILE", "When it has ended, write what happened, as JSON");

@@ -28,12 +28,12 @@
 #include <span>
 
 #include "pager/budget.h"
+#include "pager/evict/victims.h"
 #include "pager/page_table.h"
 #include "pager/pager_stats.h"
 #include "pager/prefetch/prefetcher.h"
 #include "pager/read_buffer.h"
 #include "pager/read_cost.h"
-#include "pager/victims.h"
 #include "pool/frames.h"
 #include "pool/staging.h"
 
@@ -175,7 +175,12 @@ class Pager {
 
   // Makes room for pages that are about to be local, and counts them.
   void charge(std::uint64_t pages) noexcept;
-  void admit(PageNo page) noexcept;
+  // The page is, or is about to be, local again, or for the first time. REQUIRES: locked, with the mark that it has
+  // had.
+  void arrive(PageNo page, Word& word, PageState from) noexcept;
+  void admit(BlockNo block, unsigned queue) noexcept;
+  // What eviction knows of the page is no more. REQUIRES: locked.
+  void unmark(Word& word, Entry entry) noexcept;
   void release(Location where) noexcept { frames_.give_back(Run{where.node, where.frame, 1}); }
   // What an entry names besides local memory is given up: frame, staging slot. REQUIRES: locked.
   void give_up(PageNo page, Word& word, Entry entry) noexcept;
@@ -184,8 +189,9 @@ class Pager {
 
   // --- eviction: pager_evict.cpp ---
   struct Taken;
-  std::uint64_t evict_block(BlockNo block, bool room) noexcept;
-  Taken take(BlockNo block) noexcept;
+  // `mercy`: pages that the policy spares stay.
+  Taken evict_block(Victim victim, bool room, bool mercy) noexcept;
+  Taken take(Victim victim, bool mercy) noexcept;
   Slots send(const Taken& taken, const Seized& seized) noexcept;
 
   Memory& memory_;

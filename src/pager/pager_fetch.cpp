@@ -90,7 +90,7 @@ Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
   budget_.release(group.count - static_cast<std::uint32_t>(std::popcount(there)));
   for (std::uint32_t i = 0; i < group.count; ++i) {
     const bool here = (there >> i & 1) != 0;
-    if (here) admit(group.pages[i]);
+    if (here) arrive(group.pages[i], *group.words[i], PageState::untouched);
     table_->unlock(group.pages[i], *group.words[i], Entry(here ? PageState::resident : PageState::untouched));
   }
   return there != 0 ? Served::zeros : Served::failed;
@@ -133,7 +133,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
       continue;
     }
     const bool clean = i > 0 || !write;
-    admit(each);
+    arrive(each, *group.words[i], PageState::remote);
     table_->unlock(each, *group.words[i], clean ? Entry::clean(where) : Entry(PageState::resident));
     if (!clean) release(where);
   }

@@ -16,6 +16,7 @@
 
 #include "base/units.h"
 #include "pager/budget.h"
+#include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 #include "run/tally.h"
@@ -55,6 +56,7 @@ struct Room {
 
   Delivery delivery = Delivery::inline_signal;  // how processes begin
   Prefetch prefetch = Prefetch::automatic;
+  Evict evict = Evict::fifo;
   Budget budget;
   std::atomic<std::uint32_t> keeper{0};   // its process id
   std::atomic<bool> at_once{false};       // processes wake as they start, by themselves

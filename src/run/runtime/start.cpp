@@ -11,6 +11,7 @@
 #include <new>
 
 #include "base/futex.h"
+#include "pager/evict/choice.h"
 #include "run/outpost/outpost.h"
 #include "run/own_descriptors.h"
 #include "run/poke_desk.h"
@@ -155,13 +156,14 @@ void prepare_process(const Standing* threads) noexcept {
   }
   process.budget = new Share(process.room->budget, process.owned->account);
   process.threads = new Threads(process.own.take(Threads::bytes()), process.own.take(Threads::stack_bytes()));
-  auto pager = Pager::create({.memory = process.memory,
-                              .frames = *process.outpost,
-                              .budget = *process.budget,
-                              .victims = *new Fifo(process.memory, kMostBlocks),
-                              .prefetcher = prefetcher_of(process.room->prefetch),
-                              .pins = *process.threads},
-                             staging_for(process.budget->limit()));
+  auto pager = Pager::create(
+      {.memory = process.memory,
+       .frames = *process.outpost,
+       .budget = *process.budget,
+       .victims = *make_victims(process.room->evict, process.memory, kMostBlocks, *process.budget).release(),
+       .prefetcher = prefetcher_of(process.room->prefetch),
+       .pins = *process.threads},
+      staging_for(process.budget->limit()));
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
   process.pager->count_in(process.owned->record.tallies[0].pager);

@@ -38,7 +38,7 @@ void begin_child(ThreadState& mine) noexcept {
   process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
   if (process.owned == nullptr) stop("too many processes");
   process.owned->life.store(Room::Life::awake, std::memory_order_release);
-  *process.budget = Share(process.room->budget, process.owned->account);
+  process.budget->change(process.room->budget, process.owned->account);
   begin_record(process.owned);
   begin_trace();
   if (process.outpost->after_fork_in_child() != Errc::ok) {
