@@ -51,7 +51,7 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
       case PageState::staged: return unstage(page, *word, faulter);
       case PageState::remote: return fetch(page, *word, entry, write, faulter);
       case PageState::resident:
-        if (write) return dirty(page, *word, entry);
+        if (write) return dirty(page, *word, entry, faulter);
         table_->unlock(page, *word);
         return Served::already;
       case PageState::none: break;
@@ -74,7 +74,7 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
 
 // A write to a page that is there. If the entry is not clean, somebody else was faster, and lifting the guard again
 // does no harm.
-Served Pager::dirty(PageNo page, Word& word, Entry entry) noexcept {
+Served Pager::dirty(PageNo page, Word& word, Entry entry, Faulter& faulter) noexcept {
   const bool lifted = memory_.unguard(PageRun{page, 1}) == Errc::ok;
   if (!lifted || !entry.clean()) {
     table_->unlock(page, word);
@@ -82,6 +82,7 @@ Served Pager::dirty(PageNo page, Word& word, Entry entry) noexcept {
   }
   table_->unlock(page, word, Entry(PageState::resident));
   release(entry.location());
+  with_history(faulter, [&](History& history) { history.wrote(page); });
   return Served::written;
 }
 

@@ -61,10 +61,20 @@ struct Faulter {
   PagerStats* stats = nullptr;      // where it counts; none: where the pager does
   std::uint32_t turn = 0;           // of its faults, for timing some of them
   bool timed = false;               // this one is
-  SharedHistory* shared = nullptr;  // used instead, by who serves the faults of others
+  SharedHistory* shared = nullptr;  // used instead of its own, by who serves the faults of others
   std::uint32_t along = 0;          // pages that came with the last fault,
   std::uint32_t around = 0;         // ... and that were asked for, to wait in the read buffer
 };
+
+// Calls f(History&), unless another thread has it.
+template <typename F>
+void with_history(Faulter& faulter, F&& f) noexcept {
+  if (faulter.shared == nullptr) {
+    f(faulter.history);
+  } else {
+    faulter.shared->with(f);
+  }
+}
 
 // Pages that must stay where they are for a while.
 class Pins {
@@ -139,7 +149,7 @@ class Pager {
 
   // Each REQUIRES that the entry is locked by this thread, and unlocks it.
   Served touch(PageNo page, Word& word, Faulter& faulter) noexcept;
-  Served dirty(PageNo page, Word& word, Entry entry) noexcept;
+  Served dirty(PageNo page, Word& word, Entry entry, Faulter& faulter) noexcept;
   Served unstage(PageNo page, Word& word, Faulter& faulter) noexcept;
   Served fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept;
 

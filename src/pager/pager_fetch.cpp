@@ -101,7 +101,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   const bool buffered = buffer_.take(page, faulter.bounce);
   const bool far = !frames_.is_near(node);
   const std::uint32_t one_in = costs_[far].one_in(far ? 8 : 2);
-  Group group(Miss{page, buffered ? Miss::From::buffer : Miss::From::node, far, one_in}, word);
+  Group group(Miss{page, buffered ? Miss::From::buffer : Miss::From::node, far, write, one_in}, word);
   gather(group, entry, faulter);
   const auto bounce = [&](std::uint32_t i) { return faulter.bounce + i * kPageSize; };
   Wanted wanted;
@@ -115,11 +115,13 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
     }
   }
   const Errc result = wanted.count > 0 ? read(node, wanted, faulter) : Errc::ok;
-  // The page itself is dirty at once if it is written to; those that come along are clean in any case.
+  // The page itself is dirty at once if it is written to; those that come along if the stream's pages are.
+  const bool all_dirty = group.plan.written;
+  const bool alone = write && !all_dirty;
   Slots there = 0;
-  const auto place = [&](PageRun run, std::uint32_t first) { return memory_.place(run, bounce(first), true); };
-  if (result == Errc::ok && !write) there = group.place(0, place);
-  if (result == Errc::ok && write && memory_.place(PageRun{page, 1}, bounce(0), false) == Errc::ok) {
+  const auto place = [&](PageRun run, std::uint32_t first) { return memory_.place(run, bounce(first), !all_dirty); };
+  if (result == Errc::ok && !alone) there = group.place(0, place);
+  if (result == Errc::ok && alone && memory_.place(PageRun{page, 1}, bounce(0), false) == Errc::ok) {
     there = 1 | group.place(1, place);
   }
   tell_mapped(group, there, from_buffer, faulter);
@@ -132,7 +134,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
       table_->unlock(each, *group.words[i]);
       continue;
     }
-    const bool clean = i > 0 || !write;
+    const bool clean = !all_dirty && (i > 0 || !write);
     arrive(each, *group.words[i], PageState::remote);
     table_->unlock(each, *group.words[i], clean ? Entry::clean(where) : Entry(PageState::resident));
     if (!clean) release(where);
@@ -149,9 +151,12 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
 }
 
 Plan Pager::plan_for(const Miss& miss, Faulter& faulter) noexcept {
-  if (faulter.shared == nullptr) return prefetcher_.plan(faulter.history, miss);
   Plan plan;
-  faulter.shared->with([&](History& history) { plan = prefetcher_.plan(history, miss); });
+  with_history(faulter, [&](History& history) {
+    plan = prefetcher_.plan(history, miss);
+    if (plan.after == 0 || !plan.mapped || plan.stream >= history.streams.size()) return;
+    plan.written = history.streams[plan.stream].writes.next();
+  });
   return plan;
 }
 
@@ -170,7 +175,7 @@ void Pager::gather(Group& group, Entry entry, Faulter& faulter) noexcept {
     group.to_buffer = group.count > 1 && group.miss.far;
     unlock_others(group);
   }
-  plan.mapped = false;
+  plan.mapped = plan.written = false;
   charge(1);  // may evict, so with no other page locked
 }
 
@@ -235,12 +240,7 @@ void Pager::unlock_others(Group& group) noexcept {
 }
 
 void Pager::tell(const Group& group, const Brought& brought, Faulter& faulter) noexcept {
-  const auto say = [&](History& history) { prefetcher_.brought(history, group.miss, group.plan, brought); };
-  if (faulter.shared == nullptr) {
-    say(faulter.history);
-  } else {
-    faulter.shared->with(say);
-  }
+  with_history(faulter, [&](History& history) { prefetcher_.brought(history, group.miss, group.plan, brought); });
 }
 
 void Pager::tell_mapped(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept {

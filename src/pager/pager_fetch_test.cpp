@@ -216,6 +216,27 @@ TEST_F(PlannedTest, fault_placesThatAreRefusedStayRemote) {
   expect_all_as_written();
 }
 
+TEST_F(PagerFetchTest, fault_whatAScanWritesToIsPlacedAsWritten) {
+  begin(4096, 4096, 1, prefetcher_of(Prefetch::automatic));
+  for (std::uint32_t page = 0; page < 4096; ++page) store(page, page);
+  for (const bool reads_first : {false, true}) {
+    send_all();
+    const auto before = faults(Served::written);
+    for (std::uint32_t page = 0; page < 4096; ++page) {
+      if (reads_first) (void)load(page);
+      store(page, page + 1);
+    }
+    EXPECT_LT(faults(Served::written) - before, 4096U / 8) << "now and then it looks whether that is still so";
+  }
+  // Pages that are only read stay clean, and need not be sent again.
+  send_all();
+  const auto before = pager_->stats().evicted - pager_->stats().dropped;
+  for (std::uint32_t page = 0; page < 4096; ++page) EXPECT_EQ(load(page), page + 1);
+  send_all();
+  EXPECT_LT(pager_->stats().evicted - pager_->stats().dropped - before, 4096U / 8);
+  for (std::uint32_t page = 0; page < 4096; ++page) EXPECT_EQ(load(page), page + 1);
+}
+
 TEST_F(PagerFetchTest, fault_leapFollowsStridesOfSeveralStreams) {
   begin(4096, 4096, 1, prefetcher_of(Prefetch::leap));
   for (std::uint32_t page = 0; page < 4096; ++page) store(page, page);

@@ -24,6 +24,28 @@
 
 namespace comex {
 
+// Whether the pages of a stream are written to once they are here. A page that is placed clean costs another fault when
+// it is; one that is placed as if it had been costs nothing more, but must be sent when it leaves. So what most of the
+// last ones were is what the next ones are taken to be; and now and then some are placed clean, to see.
+struct Writes {
+  std::uint16_t placed = 0;   // clean, with the last fault
+  std::uint16_t written = 0;  // ... of which have been
+  std::uint8_t turns = 0;     // that it was so
+  bool expected = false;
+
+  // What to take the next ones for.
+  bool next() noexcept {
+    constexpr std::uint8_t kLook = 16;
+    if (expected) {
+      expected = ++turns % kLook != 0;
+    } else {
+      expected = 2 * written > placed;
+    }
+    placed = written = 0;
+    return expected;
+  }
+};
+
 struct FaultStream {
   PageNo last;                // where it faulted last
   std::int32_t step = 0;      // its trend, in pages; 0: none is known
@@ -32,12 +54,14 @@ struct FaultStream {
   std::uint16_t window = 0;   // how many were to come with the last fault
   std::uint16_t hits = 0;     // how many of those that came were used, as far as is known yet
   std::uint16_t credit = 0;
+  Writes writes;
   Deltas deltas;
 
   void begin(PageNo page) noexcept {
     last = page;
     step = 0;
     covered = brought = window = hits = credit = 0;
+    writes = {};
     deltas.clear();
   }
   // Where it faults next, if it goes on and uses all that is there.
@@ -112,6 +136,14 @@ struct History {
       }
     }
     return nearest;
+  }
+  // A page that had been placed clean is written to.
+  void wrote(PageNo page) noexcept {
+    for (FaultStream& stream : streams) {
+      if (stream.last != page && stream.steps_to(page) == 0) continue;
+      ++stream.writes.written;
+      return;
+    }
   }
   // A new stream, in the place of another.
   void begin(PageNo page) noexcept {

@@ -57,7 +57,8 @@ class Simulated {
   void fault(std::uint64_t page, Where where, std::size_t thread) {
     buffered += where == Where::buffer;
     put(page, Where::mapped, false);
-    const Miss miss{kFirst + page, where == Where::buffer ? Miss::From::buffer : Miss::From::node, far_, one_in_};
+    const Miss miss{kFirst + page, where == Where::buffer ? Miss::From::buffer : Miss::From::node, far_, false,
+                    one_in_};
     if (histories_.size() <= thread) histories_.resize(thread + 1);
     const Plan plan = prefetcher_.plan(histories_[thread], miss);
     known += plan.used;

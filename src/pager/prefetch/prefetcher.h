@@ -23,7 +23,8 @@ struct Miss {
 
   PageNo page;
   From from = From::node;
-  bool far = false;          // at a node where one read costs more than its bytes: reading more at once saves something
+  bool far = false;  // at a node where one read costs more than its bytes: reading more at once saves something
+  bool write = false;
   std::uint32_t one_in = 8;  // of pages that come along, one in so many must be used to be worth it
 };
 
@@ -34,6 +35,7 @@ struct Plan {
   std::uint32_t after = 0;              // so many in the direction of the step
   std::uint32_t before = 0;             // ... and against it
   bool mapped = true;                   // or else into the read buffer
+  bool written = false;                 // what is mapped will be written to: it is placed as if it had been
   std::uint32_t ahead = 0;              // of a far page: so many beyond those that are mapped are asked for already
   std::uint32_t used = 0;               // pages mapped earlier of which this fault shows that they were used
   std::size_t stream = History::kNone;  // that this is for
@@ -74,6 +76,10 @@ inline void cover(History& history, const Miss& miss, const Plan& plan, const Br
   if (stream.last != miss.page || stream.step != plan.step) return;
   stream.credit = static_cast<std::uint16_t>(brought.pages);
   if (!brought.mapped) return;
+  if (!plan.written) {
+    stream.writes.placed = static_cast<std::uint16_t>(brought.pages + 1);
+    stream.writes.written = miss.write;
+  }
   stream.covered = static_cast<std::uint16_t>(brought.covered);
   stream.brought = static_cast<std::uint16_t>(brought.pages);
 }
