@@ -85,7 +85,7 @@ TEST_P(RunTest, a_checking_program_with_each_prefetcher) {
 }
 
 TEST_P(RunTest, a_checking_program_with_each_eviction_policy) {
-  for (const char* evict : {"clock", "2q"}) {
+  for (const char* evict : {"clock", "fifo"}) {
     const Outcome outcome = run("16M",
                                 {COMEX_PAGING_LOAD, "--set", "32M", "--threads", "2", "--pass", "sequential", "--pass",
                                  "random", "--pass", "random-write"},

@@ -185,7 +185,7 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_prefetch(c.run.prefetch, t); }},
     Setting{"run.trace", "COMEX_TRACE", Kind::path, R"("/tmp/comex.trace")",
             [](Config& c, Text t) { return read_text(c.run.trace, t); }},
-    Setting{"run.evict", "COMEX_EVICT", Kind::text, R"("2q")",
+    Setting{"run.evict", "COMEX_EVICT", Kind::text, R"("fifo")",
             [](Config& c, Text t) { return read_evict(c.run.evict, t); }},
     Setting{"run.summary", "COMEX_SUMMARY", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.summary, t); }},

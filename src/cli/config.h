@@ -56,7 +56,7 @@ struct RunSettings {
   bool summary = false;
   Delivery faults = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::automatic;
-  Evict evict = Evict::fifo;
+  Evict evict = Evict::two_queues;
 };
 
 struct Config {

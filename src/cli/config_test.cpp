@@ -79,7 +79,7 @@ stats = "/stats.json"
 summary = true
 faults = "message"
 prefetch = "leap"
-evict = "2q"
+evict = "clock"
 )")};
   const auto config = load();
   ASSERT_TRUE(config) << config.error().message;
@@ -109,7 +109,7 @@ evict = "2q"
   EXPECT_TRUE(config->run.summary);
   EXPECT_EQ(config->run.faults, Delivery::message);
   EXPECT_EQ(config->run.prefetch, Prefetch::leap);
-  EXPECT_EQ(config->run.evict, Evict::two_queues);
+  EXPECT_EQ(config->run.evict, Evict::clock);
 }
 
 TEST_F(ConfigTest, laterWins_fileThenFileThenVariableThenFlag) {

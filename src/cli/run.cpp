@@ -153,7 +153,7 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
       command, "--prefetch", "run.prefetch", "NAME",
       fmt::format("Which pages come along with one that is brought back: {} (auto)", fmt::join(kPrefetchNames, ", ")));
   flags->config.add(command, "--evict", "run.evict", "NAME",
-                    fmt::format("Which pages leave first: {} (fifo)", fmt::join(kEvictNames, ", ")));
+                    fmt::format("Which pages leave first: {} (2q)", fmt::join(kEvictNames, ", ")));
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   flags->config.add(command, "--stats", "run.stats", "FILE", "When it has ended, write what happened, as JSON");

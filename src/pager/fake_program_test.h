@@ -216,6 +216,7 @@ class FakeFrames final : public Frames {
   void poll(NodeId) noexcept override {}
   [[nodiscard]] bool is_near(NodeId) const noexcept override { return near; }
   Errc wait(NodeId, Transfer& transfer) noexcept override {
+    if (while_waiting) while_waiting();
     if (!transfer.done()) finish_held();
     return transfer.result();
   }
@@ -231,6 +232,8 @@ class FakeFrames final : public Frames {
     const std::lock_guard lock(mutex_);
     return held_.size();
   }
+  // Called when somebody waits for a transfer.
+  std::function<void()> while_waiting;
   void fail_reads(Errc with) { result_ = with; }
   std::atomic<bool> near = false;
   [[nodiscard]] std::uint64_t used() const {

@@ -199,9 +199,12 @@ class Pager {
 
   // --- eviction: pager_evict.cpp ---
   struct Taken;
+  struct Load;
   // `mercy`: pages that the policy spares stay.
-  Taken evict_block(Victim victim, bool room, bool mercy) noexcept;
   Taken take(Victim victim, bool mercy) noexcept;
+  Taken take_out(Victim victim, bool room, bool mercy) noexcept;
+  void unload(Load& load) noexcept;
+  void let_leave(const Taken& taken) noexcept;
   Slots send(const Taken& taken, const Seized& seized) noexcept;
 
   Memory& memory_;

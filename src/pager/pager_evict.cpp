@@ -20,17 +20,44 @@ constexpr std::uint32_t kMostSpared = 64;
 // The pages of a block that are in the hands of this thread.
 struct Pager::Taken {
   BlockNo block;
+  unsigned queue = 0;
   Word* words = nullptr;
   Slots locked = 0;      // by this thread; faults on the others go on
   Slots local = 0;       // of those: there, and to go
   Slots clean = 0;       // of those
   Slots hidden = 0;      // of those: not to be read as the program would
+  Slots stay = 0;        // locked, and not to go after all: for want of room, or pinned by the kernel
+  Slots moved = 0;       // of those that go: they are not there any more
   bool remains = false;  // there is, or may soon be, a local page that could not be taken
   bool spared = false;   // ... that the policy spares
 };
 
+// Blocks that are taken and still locked: a few pages of each are discarded together, with one shootdown.
+struct Pager::Load {
+  static constexpr std::size_t kMostBlocks = 16;
+  static constexpr std::size_t kEnoughPages = kBlockPages;
+  static constexpr std::size_t kEnoughRuns = 64;
+
+  void add(const Taken& taken) noexcept {
+    blocks[count++] = taken;
+    pages += static_cast<std::uint64_t>(std::popcount(taken.local));
+    for_each_run(taken.block, taken.locked & ~taken.stay, taken.local & ~taken.moved,
+                 [&](PageRun run) { runs[run_count++] = run; });
+  }
+  [[nodiscard]] bool full() const noexcept {
+    return count == kMostBlocks || pages >= kEnoughPages || run_count >= kEnoughRuns;
+  }
+
+  std::size_t count = 0;
+  std::uint64_t pages = 0;
+  std::size_t run_count = 0;
+  std::array<Taken, kMostBlocks> blocks;
+  std::array<PageRun, kEnoughRuns + kBlockPages> runs;
+};
+
 std::uint64_t Pager::evict(std::uint64_t want) noexcept {
   std::uint64_t taken = 0;
+  Load load;
   // Blocks whose pages are all pinned or busy go to the end of the queue: once round is enough. Others leave it, or
   // another thread takes them, and are not seen again.
   std::optional<Victim> first_in_vain;
@@ -40,14 +67,24 @@ std::uint64_t Pager::evict(std::uint64_t want) noexcept {
   bool room = !full();
   while (taken < want && in_vain < kMostInVain) {
     if (room) {
-      const Errc waited = staging_->wait_for_room(Deadline(kRoomPatience));
+      Errc waited = staging_->wait_for_room(Deadline(Millis(0)));
+      if (waited != Errc::ok) {
+        unload(load);  // nothing is locked while we wait
+        waited = staging_->wait_for_room(Deadline(kRoomPatience));
+      }
       if (waited == Errc::timeout || (waited != Errc::ok && !refused())) break;
       room = waited == Errc::ok;
       if (!room) full_.store(true, std::memory_order_relaxed);
     }
     const auto victim = victims_.next(last_in_vain);
     if (!victim) break;
-    const Taken block = evict_block(*victim, room, spared < kMostSpared);
+    const Taken block = take_out(*victim, room, spared < kMostSpared);
+    if (block.local != 0) {
+      load.add(block);
+    } else {
+      let_leave(block);
+    }
+    if (load.full()) unload(load);
     taken += static_cast<std::uint64_t>(std::popcount(block.local));
     last_in_vain = block.local == 0 && !block.spared && block.remains;
     if (block.local != 0) {
@@ -61,53 +98,57 @@ std::uint64_t Pager::evict(std::uint64_t want) noexcept {
       in_vain += last_in_vain;
     }
   }
+  unload(load);
   return taken;
 }
 
 // Without room only pages that need not be sent leave.
-Pager::Taken Pager::evict_block(Victim victim, bool room, bool mercy) noexcept {
-  const BlockNo block = victim.block;
+Pager::Taken Pager::take_out(Victim victim, bool room, bool mercy) noexcept {
   Taken taken = take(victim, mercy);
   const Slots dirty = taken.local & ~taken.clean;
-  Slots stay = 0;  // for want of room, or pinned by the kernel
-  Slots moved = 0;
-  if (dirty != 0) {
-    stay = dirty;
-    if (room) {
-      const Seized seized = memory_.seize(block, taken.locked, dirty, taken.clean);
-      stay = dirty & ~send(taken, seized);
-      memory_.release(seized, seized.pages & stay);
-      moved = seized.moved & ~stay;
-    }
-    taken.local &= ~stay;
-    taken.remains = taken.remains || stay != 0;
+  if (dirty == 0) return taken;
+  taken.stay = dirty;
+  if (room) {
+    const Seized seized = memory_.seize(victim.block, taken.locked, dirty, taken.clean);
+    taken.stay = dirty & ~send(taken, seized);
+    memory_.release(seized, seized.pages & taken.stay);
+    taken.moved = seized.moved & ~taken.stay;
   }
-  std::array<PageRun, kBlockPages> runs;
-  std::size_t count = 0;
-  for_each_run(block, taken.locked & ~stay, taken.local & ~moved, [&](PageRun run) { runs[count++] = run; });
-  if (count > 0) (void)memory_.discard(std::span(runs).first(count));
+  taken.local &= ~taken.stay;
+  taken.remains = taken.remains || taken.stay != 0;
+  return taken;
+}
+
+// The rest of the way: discards what is still there, and unlocks.
+void Pager::unload(Load& load) noexcept {
+  if (load.run_count > 0) (void)memory_.discard(std::span(load.runs).first(load.run_count));
+  for (std::size_t i = 0; i < load.count; ++i) let_leave(load.blocks[i]);
+  load.count = load.run_count = 0;
+  load.pages = 0;
+}
+
+void Pager::let_leave(const Taken& taken) noexcept {
   const auto pages = static_cast<std::uint64_t>(std::popcount(taken.local));
-  const Mark mark = pages > 0 ? victims_.leave(victim.queue, pages) : Mark{};
+  const Mark mark = pages > 0 ? victims_.leave(taken.queue, pages) : Mark{};
   for_each_slot(taken.locked, [&](std::uint32_t slot) {
     Word& word = taken.words[slot];
-    const PageNo page = block.first() + slot;
+    const PageNo page = taken.block.first() + slot;
     const bool leaves = (taken.local >> slot & 1) != 0;
     if (leaves) PageTable::mark(word, mark);
     if (!leaves || (taken.clean >> slot & 1) == 0) return table_->unlock(page, word);
     table_->unlock(page, word, Entry::remote(Entry(word.load(std::memory_order_relaxed)).location()));
   });
-  if (taken.remains) admit(block, victim.queue);
+  if (taken.remains) admit(taken.block, taken.queue);
   budget_.release(pages);
   PagerStats::add(stats_->evicted, pages);
   PagerStats::add(stats_->dropped, static_cast<std::uint64_t>(std::popcount(taken.local & taken.clean)));
-  return taken;
 }
 
 // Locks every page of the block that nobody else has, whatever its state, but for local ones that are in another queue:
-// see evict_block.
+// see "A write that races with eviction".
 Pager::Taken Pager::take(Victim victim, bool mercy) noexcept {
   const BlockNo block = victim.block;
-  Taken taken{.block = block, .words = table_->find(block.first())};
+  Taken taken{.block = block, .queue = victim.queue, .words = table_->find(block.first())};
   // From here on, who makes a page of this block local queues it again. Who has done so before is seen below.
   taken.words[victim.queue].fetch_and(~Entry::kQueued, std::memory_order_seq_cst);
   const auto elsewhere = [&](Entry entry) {

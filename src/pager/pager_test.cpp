@@ -94,6 +94,35 @@ TEST_P(PagerTest, evict_aBlockIsOneGuardAndOneDiscard) {
   for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(page), page % 2 == 0 ? page : 0);
 }
 
+TEST_P(PagerTest, evict_aFewPagesOfEachOfSeveralBlocksAreOneDiscard) {
+  begin(256, 256, 1, prefetcher_of(Prefetch::none));
+  for (std::uint32_t page = 0; page < 256; ++page) store(page, page);
+  send_all();
+  for (std::uint32_t page = 0; page < 256; page += 32) EXPECT_EQ(load(page), page);
+  const auto discards = memory_->discards();
+  EXPECT_EQ(pager_->evict(8), 8U);
+  EXPECT_EQ(memory_->discards(), discards + 1);
+  EXPECT_EQ(memory_->count_there(), 0U);
+  for (std::uint32_t page = 0; page < 256; ++page) EXPECT_FALSE(pager_->table().load(kFirst + page).busy());
+}
+
+TEST_P(PagerTest, evict_nothingIsLockedWhileItWaitsForRoom) {
+  constexpr std::uint32_t kBlocks = 17;
+  constexpr std::uint64_t kStaged = 8 * kBlockPages;
+  begin(kBlocks * kBlockPages, kBlocks * kBlockPages, 1, prefetcher_of(Prefetch::none));
+  // Not a multiple of what is discarded at a time: something is left over when staging is full.
+  for (std::uint32_t block = 0; block < kBlocks; ++block) {
+    for (std::uint32_t page = 0; page < (block == 0 ? 33 : 32); ++page) store(block * kBlockPages + page, 1);
+  }
+  frames_->hold_writes(true);
+  std::uint64_t evicted = 0;
+  frames_->while_waiting = [&] {
+    if (evicted == 0) evicted = pager_->stats().evicted;
+  };
+  pager_->evict(2 * kStaged);
+  EXPECT_EQ(evicted, kStaged);
+}
+
 TEST_P(PagerTest, fault_stagedPageIsServedFromThere) {
   begin(64, 64);
   store(5, 55);

@@ -56,7 +56,7 @@ struct Room {
 
   Delivery delivery = Delivery::inline_signal;  // how processes begin
   Prefetch prefetch = Prefetch::automatic;
-  Evict evict = Evict::fifo;
+  Evict evict = Evict::two_queues;
   Budget budget;
   std::atomic<std::uint32_t> keeper{0};   // its process id
   std::atomic<bool> at_once{false};       // processes wake as they start, by themselves
