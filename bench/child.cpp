@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,13 +32,15 @@ void tie_to_parent(pid_t parent) {
 
 }  // namespace
 
-Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)), wait_status_(other.wait_status_) {}
+Child::Child(Child&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), wait_status_(other.wait_status_), peak_bytes_(other.peak_bytes_) {}
 
 Child& Child::operator=(Child&& other) noexcept {
   if (this != &other) {
     stop();
     pid_ = std::exchange(other.pid_, -1);
     wait_status_ = other.wait_status_;
+    peak_bytes_ = other.peak_bytes_;
   }
   return *this;
 }
@@ -89,7 +92,9 @@ Expected<Child> Child::fork(const std::function<int()>& body) {
 
 bool Child::running() {
   if (pid_ < 0) return false;
-  if (::waitpid(pid_, &wait_status_, WNOHANG) == 0) return true;
+  rusage usage{};
+  if (::wait4(pid_, &wait_status_, WNOHANG, &usage) == 0) return true;
+  peak_bytes_ = static_cast<std::uint64_t>(usage.ru_maxrss) << 10;
   pid_ = -1;
   return false;
 }

@@ -11,6 +11,8 @@
 #include "bench/paging/paging_bench.h"
 #include "bench/paging/paging_report.h"
 #include "bench/pool_bench.h"
+#include "bench/prefetch/prefetch_bench.h"
+#include "bench/prefetch/prefetch_report.h"
 #include "bench/report.h"
 #include "bench/running/running_bench.h"
 #include "bench/running/running_report.h"
@@ -143,6 +145,50 @@ struct PagingCommand {
   bool json = false;
 };
 
+struct PrefetchCommand {
+  explicit PrefetchCommand(CLI::App& command) {
+    const std::vector<std::string> prefetchers(kPrefetchNames.begin(), kPrefetchNames.end());
+    command.add_option("--workload", options.programs, "Only these")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(prefetch_program_names()));
+    command.add_option("--prefetch", options.prefetchers, "Only these prefetchers")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(prefetchers));
+    command.add_option("--system", options.systems, "Only these systems: comex shm, comex tcp, zram, disk file")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(options.systems));
+    command.add_option("--rounds", options.rounds, "How often everything is measured (1)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000));
+    command.add_option("--folder", options.swap_folder, "Where the swap file is made (/var/tmp)")
+        ->type_name("FOLDER")
+        ->check(CLI::ExistingDirectory);
+    command.add_flag("--quick", quick, "Little memory: a first impression");
+    command.add_flag("--json", json, "Print JSON instead of tables");
+  }
+
+  int run() {
+    if (quick) options.sizes = ProgramSizes::quick();
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<PrefetchFigures> figures = bench_prefetch(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    const std::vector<Goal> goals = judge(*figures);
+    const std::string text =
+        json ? to_json(*figures, goals).dump(2) + "\n" : to_text(*figures, goals, ::isatty(STDOUT_FILENO) == 1);
+    fmt::print("{}", text);
+    return figures->failed.empty() ? 0 : kExitFailed;
+  }
+
+  PrefetchOptions options;
+  bool quick = false;
+  bool json = false;
+};
+
 struct RunningCommand {
   explicit RunningCommand(CLI::App& command) {
     command.add_option("--rounds", options.rounds, "How often everything is measured (5)")
@@ -209,6 +255,8 @@ void add(CLI::App& bench, int& exit_code, const char* name, const char* help) {
 void add_commands(CLI::App& bench, int& exit_code) {
   add<PoolCommand>(bench, exit_code, "pool", "Latency and throughput beside memcpy, bare TCP, redis and nbdkit");
   add<PagingCommand>(bench, exit_code, "paging", "A program larger than its memory, on comex and on the kernel's swap");
+  add<PrefetchCommand>(bench, exit_code, "prefetch",
+                       "Every prefetcher on programs of many kinds, beside the kernel's swap");
   add<RunningCommand>(bench, exit_code, "run", "Programs that fit into their memory, with and without comex run");
   add<MoveCommand>(bench, exit_code, "move", "Move data through the pool and check every byte");
 }

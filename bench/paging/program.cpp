@@ -48,12 +48,13 @@ std::string describe_end(int status, const std::string& log) {
 
 }  // namespace
 
-Expected<std::string> run_program(const std::vector<std::string>& command, const ProgramRun& run) {
+Expected<ProgramResult> measure_program(const std::vector<std::string>& command, const ProgramRun& run) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("cannot make a pipe");
   const Fd output(ends[0]);
   Fd input(ends[1]);
   const Deadline deadline(run.limit);
+  const auto begin = Clock::now();
   Expected<Child> child = Child::spawn(command, run.log, input.get(), run.cgroup);
   if (!child) return child.error();
   input.reset();  // or the end of the program would not be seen
@@ -65,7 +66,14 @@ Expected<std::string> run_program(const std::vector<std::string>& command, const
     std::this_thread::sleep_for(Millis(1));
   }
   if (child->wait_status() != 0) return Error{Errc::io, describe_end(child->wait_status(), run.log)};
-  return text;
+  return ProgramResult{*std::move(text), std::chrono::duration<double>(Clock::now() - begin).count(),
+                       child->peak_bytes()};
+}
+
+Expected<std::string> run_program(const std::vector<std::string>& command, const ProgramRun& run) {
+  Expected<ProgramResult> result = measure_program(command, run);
+  if (!result) return result.error();
+  return std::move(result->output);
 }
 
 }  // namespace comex::bench
