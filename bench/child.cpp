@@ -30,6 +30,11 @@ void tie_to_parent(pid_t parent) {
   ::setpgid(0, 0);
 }
 
+// It and what it has started. It may not have got to having a group yet.
+void end_group(pid_t pid, int signal) {
+  if (::kill(-pid, signal) != 0) ::kill(pid, signal);
+}
+
 }  // namespace
 
 Child::Child(Child&& other) noexcept
@@ -101,11 +106,11 @@ bool Child::running() {
 
 void Child::stop() {
   if (!running()) return;
-  ::kill(pid_, SIGTERM);
+  end_group(pid_, SIGTERM);
   const Deadline grace(kGrace);
   while (running()) {
     if (grace.passed()) {
-      ::kill(pid_, SIGKILL);
+      end_group(pid_, SIGKILL);
       ::waitpid(pid_, nullptr, 0);
       pid_ = -1;
       return;

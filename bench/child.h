@@ -44,7 +44,7 @@ class Child {
   [[nodiscard]] int wait_status() const { return wait_status_; }
   // The most memory that it, or the largest process that it waited for, had at a time. REQUIRES: as above.
   [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }
-  // Asks it to end, and after a grace of two seconds kills it. Returns when it is gone.
+  // Asks it, and what it has started, to end, and after a grace of two seconds kills it. Returns when it is gone.
   void stop();
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct ProgramRun {
   std::string log;  // takes what it writes to stderr; the last line says why it failed
   int cgroup = -1;  // the open cgroup.procs of a control group to join; -1: stays in ours
   Millis limit{600'000};
+  std::function<void()> look_after{};  // called every few milliseconds while the program runs
 };
 
 struct ProgramResult {

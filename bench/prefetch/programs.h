@@ -18,11 +18,11 @@ struct ProgramSizes {
   std::uint64_t others = std::uint64_t{256} << 20;   // graphs, sorting, redis
   std::uint64_t matrices = std::uint64_t{48} << 20;  // their work grows faster than they do
   unsigned numpy_side = 1500;
-  unsigned sort_lines = 2'000'000;
+  unsigned sort_lines = 800'000;
 
   static ProgramSizes quick() {
     constexpr std::uint64_t kLittle = std::uint64_t{40} << 20;
-    return {kLittle, kLittle, kLittle, 700, 500'000};
+    return {kLittle, kLittle, kLittle, 700, 400'000};
   }
 };
 
