@@ -12,6 +12,7 @@
 #include "bench/paging/paging_report.h"
 #include "bench/pool_bench.h"
 #include "bench/prefetch/prefetch_bench.h"
+#include "bench/prefetch/prefetch_plot.h"
 #include "bench/prefetch/prefetch_report.h"
 #include "bench/report.h"
 #include "bench/running/running_bench.h"
@@ -166,6 +167,7 @@ struct PrefetchCommand {
     command.add_option("--folder", options.swap_folder, "Where the swap file is made (/var/tmp)")
         ->type_name("FOLDER")
         ->check(CLI::ExistingDirectory);
+    command.add_option("--plot", plot, "Write drawings of the figures there, as SVG")->type_name("FOLDER");
     command.add_flag("--quick", quick, "Little memory: a first impression");
     command.add_flag("--json", json, "Print JSON instead of tables");
   }
@@ -181,10 +183,14 @@ struct PrefetchCommand {
     const std::string text =
         json ? to_json(*figures, goals).dump(2) + "\n" : to_text(*figures, goals, ::isatty(STDOUT_FILENO) == 1);
     fmt::print("{}", text);
+    if (!plot.empty()) {
+      if (Expected<void> drawn = write_plots(draw(*figures), plot); !drawn) return fail(drawn.error());
+    }
     return figures->failed.empty() ? 0 : kExitFailed;
   }
 
   PrefetchOptions options;
+  std::string plot;
   bool quick = false;
   bool json = false;
 };

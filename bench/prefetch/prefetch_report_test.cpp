@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
+#include "bench/child.h"
 #include "bench/paging/system.h"
 #include "bench/prefetch/paged_program.h"
+#include "bench/prefetch/prefetch_plot.h"
 #include "bench/prefetch/programs.h"
 
 namespace comex::bench {
@@ -117,6 +122,31 @@ TEST(PrefetchReport, toJson_hasEveryFigure) {
   EXPECT_DOUBLE_EQ(leap["accuracy"], 0.9);
   EXPECT_EQ(leap["pages_for_nothing"], 100);
   EXPECT_TRUE(leap["lead_us_p50"].is_null());
+}
+
+TEST(PrefetchPlot, draw_onlyWhatWasMeasured) {
+  const std::vector<Plot> plots = draw(made_up());
+  ASSERT_EQ(plots.size(), 4u);  // nothing was counted over TCP
+  EXPECT_EQ(plots[0].name, "prefetch-time-shm");
+  EXPECT_EQ(plots[0].chart.categories.size(), 3u);
+  ASSERT_EQ(plots[0].chart.series.size(), 4u);
+  EXPECT_DOUBLE_EQ(plots[0].chart.series[3].points[2].y, 1.5 / 8);
+  EXPECT_EQ(plots[1].name, "prefetch-coverage-shm");
+  ASSERT_EQ(plots[1].chart.series.size(), 1u);
+  EXPECT_DOUBLE_EQ(plots[1].chart.series[0].points[0].y, 90);
+  EXPECT_TRUE(draw(PrefetchFigures{}).empty());
+}
+
+TEST(PrefetchPlot, write_makesTheFolder) {
+  const Expected<TempFolder> folder = TempFolder::create();
+  ASSERT_TRUE(folder);
+  const Expected<void> written = write_plots(draw(made_up()), folder->path() + "/new");
+  ASSERT_TRUE(written) << written.error().message;
+  std::ifstream file(folder->path() + "/new/prefetch-time-tcp.svg");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  EXPECT_NE(text.find("<svg"), std::string::npos);
+  EXPECT_NE(text.find("gnu-sort"), std::string::npos);
+  EXPECT_FALSE(write_plots(draw(made_up()), "/dev/null/folder"));
 }
 
 TEST(LoadOutcome, parse_figuresOrAnError) {
