@@ -9,7 +9,6 @@
 #include "bench/measure.h"
 #include "bench/paging/program.h"
 #include "bench/prefetch/load.h"
-#include "bench/prefetch/load_visits.h"
 #include "bench/prefetch/redis_program.h"
 
 namespace comex::bench {
@@ -21,7 +20,9 @@ constexpr double kQuarter = 0.25;
 constexpr const char* kPython = "/usr/bin/python3";  // the one that Debian's numpy is for
 
 std::uint64_t bytes_of(std::string_view load, const ProgramSizes& sizes) {
-  if (std::find(kVisitNames.begin(), kVisitNames.end(), load) != kVisitNames.end()) return sizes.walks;
+  for (const std::string_view judged : {"sequential", "stride10", "interleaved4", "random"}) {
+    if (load == judged) return sizes.judged;
+  }
   return load == "matrix" ? sizes.matrices : sizes.others;
 }
 

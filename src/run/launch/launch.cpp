@@ -26,6 +26,7 @@ Expected<Room*> make_room(const Launch& launch, Fd* file) {
   auto* const room = new (memory) Room(Room::InZeros{});
   room->delivery = launch.delivery;
   room->prefetch = launch.prefetch;
+  room->tuning = launch.tuning;
   room->old_kernel.store(launch.old_kernel, std::memory_order_relaxed);
   room->set_budget(launch.keeper.local >> kPageShift, 0);
   room->budget.hard.store(launch.hard >> kPageShift, std::memory_order_relaxed);

@@ -12,6 +12,7 @@
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 #include "run/keeper/keeper_options.h"
+#include "run/tuning.h"
 
 namespace comex {
 
@@ -20,6 +21,7 @@ struct Launch {
   std::uint64_t hard = 0;  // bytes it may keep if the pool takes no more
   Delivery delivery = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::next;
+  Tuning tuning;
   bool at_once = false;     // processes do not begin dormant
   bool old_kernel = false;  // they use nothing that Linux 6.1 has not
   Fd stats;                 // where to write what happened, at the end; may be none
