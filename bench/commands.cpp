@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -17,6 +18,8 @@
 #include "bench/report.h"
 #include "bench/running/running_bench.h"
 #include "bench/running/running_report.h"
+#include "bench/sensitivity/sensitivity_bench.h"
+#include "bench/sensitivity/sensitivity_report.h"
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/report.h"
@@ -195,6 +198,55 @@ struct PrefetchCommand {
   bool json = false;
 };
 
+struct SensitivityCommand {
+  explicit SensitivityCommand(CLI::App& command) {
+    command.add_option("--workload", options.programs, "Only these")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(sensitivity_program_names()));
+    std::vector<std::string> names;
+    for (const Sweep sweep : kSweeps) names.emplace_back(to_string(sweep));
+    command.add_option("--vary", varied, "Only these: threshold, prefetch, buffer, memory")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(names));
+    const std::vector<std::string> prefetchers(kPrefetchNames.begin(), kPrefetchNames.end());
+    command.add_option("--prefetch", options.prefetch, "Which prefetcher (the usual one)")
+        ->type_name("NAME")
+        ->check(CLI::IsMember(prefetchers));
+    command.add_option("--folder", options.swap_folder, "Where the swap file is made (/var/tmp)")
+        ->type_name("FOLDER")
+        ->check(CLI::ExistingDirectory);
+    command.add_option("--plot", plot, "Write drawings of the figures there, as SVG")->type_name("FOLDER");
+    command.add_flag("--quick", quick, "Little memory, few sizes: a first impression");
+    command.add_flag("--json", json, "Print JSON instead of tables");
+  }
+
+  int run() {
+    if (quick) options.make_quick();
+    if (!varied.empty()) options.sweeps.clear();
+    for (const Sweep sweep : kSweeps) {
+      if (std::find(varied.begin(), varied.end(), to_string(sweep)) != varied.end()) options.sweeps.push_back(sweep);
+    }
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<SensitivityFigures> figures = bench_sensitivity(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    fmt::print("{}", json ? to_json(*figures).dump(2) + "\n" : to_text(*figures));
+    if (!plot.empty()) {
+      if (Expected<void> drawn = write_plots(draw(*figures), plot); !drawn) return fail(drawn.error());
+    }
+    return figures->failed.empty() ? 0 : kExitFailed;
+  }
+
+  SensitivityOptions options;
+  std::vector<std::string> varied;
+  std::string plot;
+  bool quick = false;
+  bool json = false;
+};
+
 struct RunningCommand {
   explicit RunningCommand(CLI::App& command) {
     command.add_option("--rounds", options.rounds, "How often everything is measured (5)")
@@ -263,6 +315,7 @@ void add_commands(CLI::App& bench, int& exit_code) {
   add<PagingCommand>(bench, exit_code, "paging", "A program larger than its memory, on comex and on the kernel's swap");
   add<PrefetchCommand>(bench, exit_code, "prefetch",
                        "Every prefetcher on programs of many kinds, beside the kernel's swap");
+  add<SensitivityCommand>(bench, exit_code, "sensitivity", "What the paper's T, P and B are worth, and memory");
   add<RunningCommand>(bench, exit_code, "run", "Programs that fit into their memory, with and without comex run");
   add<MoveCommand>(bench, exit_code, "move", "Move data through the pool and check every byte");
 }

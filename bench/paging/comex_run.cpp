@@ -17,7 +17,7 @@ Expected<ProgramResult> ComexRun::run(const std::vector<std::string>& command) {
   std::vector<std::string> line = prefix_;
   line.emplace_back("--");
   line.insert(line.end(), command.begin(), command.end());
-  return measure_program(line, {.log = log_});
+  return measure_program(line, {.log = log_, .limit = limit_});
 }
 
 std::vector<std::string> comex_shm_command(const OwnNode& node, std::uint64_t local) {

@@ -81,7 +81,8 @@ Expected<ProgramResult> KernelSwap::run(const std::vector<std::string>& command)
   if (!swap) return swap.error();
   const std::uint64_t before = pages_swapped_in();
   Expected<ProgramResult> result = measure_program(
-      command, {.log = log_, .cgroup = processes->get(), .look_after = [&group] { group->look_after(); }});
+      command,
+      {.log = log_, .cgroup = processes->get(), .limit = limit_, .look_after = [&group] { group->look_after(); }});
   if (result && pages_swapped_in() == before) {
     return Error{Errc::io, "the kernel did not swap: there is nothing to compare with"};
   }

@@ -13,7 +13,7 @@ class NativeRun : public PagingSystem {
   explicit NativeRun(std::string log) : log_(std::move(log)) {}
   [[nodiscard]] std::string_view name() const override { return kPagingNative; }
   Expected<ProgramResult> run(const std::vector<std::string>& command) override {
-    return measure_program(command, {.log = log_});
+    return measure_program(command, {.log = log_, .limit = limit_});
   }
 
  private:

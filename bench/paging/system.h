@@ -25,6 +25,11 @@ class PagingSystem {
   [[nodiscard]] virtual std::string_view name() const = 0;
   // Runs the command to its end. Whatever is on for the run only is off when this returns.
   virtual Expected<ProgramResult> run(const std::vector<std::string>& command) = 0;
+  // For each run from now on: one that takes longer is ended, and the error is Errc::timeout.
+  void set_limit(Millis limit) { limit_ = limit; }
+
+ protected:
+  Millis limit_ = ProgramRun{}.limit;
 };
 
 }  // namespace comex::bench

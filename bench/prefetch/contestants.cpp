@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
+#include "base/units.h"
 #include "bench/paging/comex_run.h"
 #include "bench/paging/swap_file.h"
 #include "bench/paging/zram.h"
@@ -39,6 +41,11 @@ Expected<Running> kernel_contestant(const PrefetchGround& ground, std::string_vi
 std::uint64_t room_for(std::uint64_t bytes) {
   constexpr std::uint64_t kSlab = 2 << 20;
   return (bytes + bytes / 4) / kSlab * kSlab + 8 * kSlab;
+}
+
+std::uint64_t share_of(std::uint64_t bytes, unsigned percent) {
+  constexpr std::uint64_t kLeastLocal = std::uint64_t{16} << 20;
+  return std::max(bytes / 100 * percent / kPageSize * kPageSize, kLeastLocal);
 }
 
 Expected<std::optional<RunCounts>> counts_of(const Running& running) {

@@ -36,6 +36,9 @@ Expected<Running> kernel_contestant(const PrefetchGround& ground, std::string_vi
 // Nodes, zram and swap files of this size hold a program that wants so many bytes: none hands out its last page gladly.
 std::uint64_t room_for(std::uint64_t bytes);
 
+// So much of `bytes`, in whole pages, but no less than comex run takes.
+std::uint64_t share_of(std::uint64_t bytes, unsigned percent);
+
 // The counts of the run that has just ended; nothing where it was not comex.
 Expected<std::optional<RunCounts>> counts_of(const Running& running);
 

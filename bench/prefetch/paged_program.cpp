@@ -29,10 +29,10 @@ class LoadProgram : public PagedProgram {
 
 class CommandProgram : public PagedProgram {
  public:
-  CommandProgram(std::string_view name, double share, std::vector<std::string> command)
+  CommandProgram(std::string_view name, unsigned share, std::vector<std::string> command)
       : name_(name), share_(share), command_(std::move(command)) {}
   [[nodiscard]] std::string_view name() const override { return name_; }
-  [[nodiscard]] double share() const override { return share_; }
+  [[nodiscard]] unsigned share() const override { return share_; }
   Expected<Outcome> run(PagingSystem& system) override {
     Expected<ProgramResult> result = system.run(command_);
     if (!result) return result.error();
@@ -41,7 +41,7 @@ class CommandProgram : public PagedProgram {
 
  private:
   std::string_view name_;
-  double share_;
+  unsigned share_;
   std::vector<std::string> command_;
 };
 
@@ -60,7 +60,7 @@ std::unique_ptr<PagedProgram> make_load_program(std::string_view name, std::uint
   return std::make_unique<LoadProgram>(name, bytes);
 }
 
-std::unique_ptr<PagedProgram> make_command_program(std::string_view name, double share,
+std::unique_ptr<PagedProgram> make_command_program(std::string_view name, unsigned share,
                                                    std::vector<std::string> command) {
   return std::make_unique<CommandProgram>(name, share, std::move(command));
 }

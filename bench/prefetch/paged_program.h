@@ -23,8 +23,8 @@ class PagedProgram {
 
   virtual ~PagedProgram() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
-  // Of the memory it wants, this much is local where nothing else is said: 0.5.
-  [[nodiscard]] virtual double share() const { return 0.5; }
+  // Of the memory it wants, so many per cent are local where nothing else is said.
+  [[nodiscard]] virtual unsigned share() const { return 50; }
   virtual Expected<Outcome> run(PagingSystem& system) = 0;
 };
 
@@ -35,7 +35,7 @@ Expected<PagedProgram::Outcome> parse_load_outcome(const ProgramResult& result);
 std::unique_ptr<PagedProgram> make_load_program(std::string_view name, std::uint64_t bytes);
 
 // An ordinary program: its seconds are those from its start to its end, its result is what it prints.
-std::unique_ptr<PagedProgram> make_command_program(std::string_view name, double share,
+std::unique_ptr<PagedProgram> make_command_program(std::string_view name, unsigned share,
                                                    std::vector<std::string> command);
 
 }  // namespace comex::bench

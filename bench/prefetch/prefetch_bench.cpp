@@ -16,8 +16,6 @@ namespace comex::bench {
 namespace {
 
 constexpr Millis kLookAtLoad{500};
-constexpr std::uint64_t kLeastLocal = std::uint64_t{16} << 20;  // comex run takes no less
-constexpr std::uint64_t kPageMask = ~std::uint64_t{4095};
 
 bool is_comex(std::string_view system) {
   return system == kPagingShm || system == kPagingTcp;
@@ -83,9 +81,8 @@ class PrefetchRounds {
         figures_.failed.push_back({std::string(program->name()), outcome.error().message});
         continue;
       }
-      const auto share = static_cast<std::uint64_t>(static_cast<double>(outcome->peak_bytes) * program->share());
       figures_.programs.push_back({std::string(program->name()), outcome->peak_bytes,
-                                   std::max(share & kPageMask, kLeastLocal), outcome->seconds});
+                                   share_of(outcome->peak_bytes, program->share()), outcome->seconds});
       results_.push_back(outcome->result);
       whole.push_back(std::move(program));
     }

@@ -19,10 +19,11 @@ struct ProgramSizes {
   std::uint64_t matrices = std::uint64_t{48} << 20;  // their work grows faster than they do
   unsigned numpy_side = 1500;
   unsigned sort_lines = 800'000;
+  unsigned entries = 400'000;  // of hashes, tables and texts
 
   static ProgramSizes quick() {
     constexpr std::uint64_t kLittle = std::uint64_t{40} << 20;
-    return {kLittle, kLittle, kLittle, 700, 400'000};
+    return {kLittle, kLittle, kLittle, 700, 400'000, 100'000};
   }
 };
 
@@ -34,5 +35,12 @@ std::vector<std::unique_ptr<PagedProgram>> make_prefetch_programs(const ProgramS
 
 // Their names.
 std::vector<std::string> prefetch_program_names();
+
+// Programs that people have, and some of ours: as above.
+std::vector<std::unique_ptr<PagedProgram>> make_sensitivity_programs(const ProgramSizes& sizes,
+                                                                     const std::string& folder,
+                                                                     const std::vector<std::string>& wanted,
+                                                                     std::vector<Skipped>& skipped);
+std::vector<std::string> sensitivity_program_names();
 
 }  // namespace comex::bench
