@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,15 +30,22 @@ void tie_to_parent(pid_t parent) {
   ::setpgid(0, 0);
 }
 
+// It and what it has started. It may not have got to having a group yet.
+void end_group(pid_t pid, int signal) {
+  if (::kill(-pid, signal) != 0) ::kill(pid, signal);
+}
+
 }  // namespace
 
-Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)), wait_status_(other.wait_status_) {}
+Child::Child(Child&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), wait_status_(other.wait_status_), peak_bytes_(other.peak_bytes_) {}
 
 Child& Child::operator=(Child&& other) noexcept {
   if (this != &other) {
     stop();
     pid_ = std::exchange(other.pid_, -1);
     wait_status_ = other.wait_status_;
+    peak_bytes_ = other.peak_bytes_;
   }
   return *this;
 }
@@ -89,18 +97,20 @@ Expected<Child> Child::fork(const std::function<int()>& body) {
 
 bool Child::running() {
   if (pid_ < 0) return false;
-  if (::waitpid(pid_, &wait_status_, WNOHANG) == 0) return true;
+  rusage usage{};
+  if (::wait4(pid_, &wait_status_, WNOHANG, &usage) == 0) return true;
+  peak_bytes_ = static_cast<std::uint64_t>(usage.ru_maxrss) << 10;
   pid_ = -1;
   return false;
 }
 
 void Child::stop() {
   if (!running()) return;
-  ::kill(pid_, SIGTERM);
+  end_group(pid_, SIGTERM);
   const Deadline grace(kGrace);
   while (running()) {
     if (grace.passed()) {
-      ::kill(pid_, SIGKILL);
+      end_group(pid_, SIGKILL);
       ::waitpid(pid_, nullptr, 0);
       pid_ = -1;
       return;

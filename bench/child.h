@@ -42,13 +42,16 @@ class Child {
   bool running();
   // How it ended, as waitpid tells. REQUIRES: running() has said false.
   [[nodiscard]] int wait_status() const { return wait_status_; }
-  // Asks it to end, and after a grace of two seconds kills it. Returns when it is gone.
+  // The most memory that it, or the largest process that it waited for, had at a time. REQUIRES: as above.
+  [[nodiscard]] std::uint64_t peak_bytes() const { return peak_bytes_; }
+  // Asks it, and what it has started, to end, and after a grace of two seconds kills it. Returns when it is gone.
   void stop();
 
  private:
   explicit Child(pid_t pid) : pid_(pid) {}
   pid_t pid_ = -1;
   int wait_status_ = 0;
+  std::uint64_t peak_bytes_ = 0;
 };
 
 // Is there such a program in PATH?

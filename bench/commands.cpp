@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -13,9 +14,14 @@
 #include "bench/paging/paging_bench.h"
 #include "bench/paging/paging_report.h"
 #include "bench/pool_bench.h"
+#include "bench/prefetch/prefetch_bench.h"
+#include "bench/prefetch/prefetch_plot.h"
+#include "bench/prefetch/prefetch_report.h"
 #include "bench/report.h"
 #include "bench/running/running_bench.h"
 #include "bench/running/running_report.h"
+#include "bench/sensitivity/sensitivity_bench.h"
+#include "bench/sensitivity/sensitivity_report.h"
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/report.h"
@@ -167,6 +173,104 @@ struct EvictCommand {
   bool json = false;
 };
 
+struct PrefetchCommand {
+  explicit PrefetchCommand(CLI::App& command) {
+    const std::vector<std::string> prefetchers(kPrefetchNames.begin(), kPrefetchNames.end());
+    command.add_option("--workload", options.programs, "Only these")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(prefetch_program_names()));
+    command.add_option("--prefetch", options.prefetchers, "Only these prefetchers")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(prefetchers));
+    command.add_option("--system", options.systems, "Only these systems: comex shm, comex tcp, zram, disk file")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(options.systems));
+    command.add_option("--rounds", options.rounds, "How often everything is measured (1)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000));
+    command.add_option("--folder", options.swap_folder, "Where the swap file is made (/var/tmp)")
+        ->type_name("FOLDER")
+        ->check(CLI::ExistingDirectory);
+    command.add_option("--plot", plot, "Write drawings of the figures there, as SVG")->type_name("FOLDER");
+    command.add_flag("--quick", quick, "Little memory: a first impression");
+    command.add_flag("--json", json, "Print JSON instead of tables");
+  }
+
+  int run() {
+    if (quick) options.sizes = ProgramSizes::quick();
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<PrefetchFigures> figures = bench_prefetch(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    const std::vector<Goal> goals = judge(*figures);
+    const std::string text =
+        json ? to_json(*figures, goals).dump(2) + "\n" : to_text(*figures, goals, ::isatty(STDOUT_FILENO) == 1);
+    fmt::print("{}", text);
+    if (!plot.empty()) {
+      if (Expected<void> drawn = write_plots(draw(*figures), plot); !drawn) return fail(drawn.error());
+    }
+    return figures->failed.empty() ? 0 : kExitFailed;
+  }
+
+  PrefetchOptions options;
+  std::string plot;
+  bool quick = false;
+  bool json = false;
+};
+
+struct SensitivityCommand {
+  explicit SensitivityCommand(CLI::App& command) {
+    command.add_option("--workload", options.programs, "Only these")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(sensitivity_program_names()));
+    std::vector<std::string> names;
+    for (const Sweep sweep : kSweeps) names.emplace_back(to_string(sweep));
+    command.add_option("--vary", varied, "Only these: threshold, prefetch, buffer, memory")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(names));
+    const std::vector<std::string> prefetchers(kPrefetchNames.begin(), kPrefetchNames.end());
+    command.add_option("--prefetch", options.prefetch, "Which prefetcher (the usual one)")
+        ->type_name("NAME")
+        ->check(CLI::IsMember(prefetchers));
+    command.add_option("--folder", options.swap_folder, "Where the swap file is made (/var/tmp)")
+        ->type_name("FOLDER")
+        ->check(CLI::ExistingDirectory);
+    command.add_option("--plot", plot, "Write drawings of the figures there, as SVG")->type_name("FOLDER");
+    command.add_flag("--quick", quick, "Little memory, few sizes: a first impression");
+    command.add_flag("--json", json, "Print JSON instead of tables");
+  }
+
+  int run() {
+    if (quick) options.make_quick();
+    if (!varied.empty()) options.sweeps.clear();
+    for (const Sweep sweep : kSweeps) {
+      if (std::find(varied.begin(), varied.end(), to_string(sweep)) != varied.end()) options.sweeps.push_back(sweep);
+    }
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<SensitivityFigures> figures = bench_sensitivity(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    fmt::print("{}", json ? to_json(*figures).dump(2) + "\n" : to_text(*figures));
+    if (!plot.empty()) {
+      if (Expected<void> drawn = write_plots(draw(*figures), plot); !drawn) return fail(drawn.error());
+    }
+    return figures->failed.empty() ? 0 : kExitFailed;
+  }
+
+  SensitivityOptions options;
+  std::vector<std::string> varied;
+  std::string plot;
+  bool quick = false;
+  bool json = false;
+};
+
 struct RunningCommand {
   explicit RunningCommand(CLI::App& command) {
     command.add_option("--rounds", options.rounds, "How often everything is measured (5)")
@@ -234,6 +338,9 @@ void add_commands(CLI::App& bench, int& exit_code) {
   add<PoolCommand>(bench, exit_code, "pool", "Latency and throughput beside memcpy, bare TCP, redis and nbdkit");
   add<PagingCommand>(bench, exit_code, "paging", "A program larger than its memory, on comex and on the kernel's swap");
   add<EvictCommand>(bench, exit_code, "evict", "What each eviction policy misses, beside the best possible");
+  add<PrefetchCommand>(bench, exit_code, "prefetch",
+                       "Every prefetcher on programs of many kinds, beside the kernel's swap");
+  add<SensitivityCommand>(bench, exit_code, "sensitivity", "What the paper's T, P and B are worth, and memory");
   add<RunningCommand>(bench, exit_code, "run", "Programs that fit into their memory, with and without comex run");
   add<MoveCommand>(bench, exit_code, "move", "Move data through the pool and check every byte");
 }

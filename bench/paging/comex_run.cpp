@@ -13,27 +13,35 @@ std::vector<std::string> prefix(std::uint64_t local, const Url& node) {
 
 }  // namespace
 
-Expected<std::string> ComexRun::run(const std::vector<std::string>& command) {
+Expected<ProgramResult> ComexRun::run(const std::vector<std::string>& command) {
   std::vector<std::string> line = prefix_;
   line.emplace_back("--");
   line.insert(line.end(), command.begin(), command.end());
-  return run_program(line, {.log = log_});
+  return measure_program(line, {.log = log_, .limit = limit_});
+}
+
+std::vector<std::string> comex_shm_command(const OwnNode& node, std::uint64_t local) {
+  return prefix(local, node.shm);
+}
+
+std::vector<std::string> comex_tcp_command(const OwnNode& node, std::uint64_t local, const std::string& folder) {
+  std::vector<std::string> line = prefix(local, node.tcp);
+  line.insert(line.end(), {"--secret-file", OwnNodes::secret_file(folder)});
+  return line;
 }
 
 std::unique_ptr<PagingSystem> comex_over_shm(const OwnNode& node, std::uint64_t local, const std::string& folder) {
-  return std::make_unique<ComexRun>(kPagingShm, prefix(local, node.shm), folder + "/run-shm.log");
+  return std::make_unique<ComexRun>(kPagingShm, comex_shm_command(node, local), folder + "/run-shm.log");
 }
 
 std::unique_ptr<PagingSystem> comex_by_message(const OwnNode& node, std::uint64_t local, const std::string& folder) {
-  std::vector<std::string> line = prefix(local, node.shm);
+  std::vector<std::string> line = comex_shm_command(node, local);
   line.insert(line.end(), {"--faults", "message"});
   return std::make_unique<ComexRun>(kPagingMessage, std::move(line), folder + "/run-message.log");
 }
 
 std::unique_ptr<PagingSystem> comex_over_tcp(const OwnNode& node, std::uint64_t local, const std::string& folder) {
-  std::vector<std::string> line = prefix(local, node.tcp);
-  line.insert(line.end(), {"--secret-file", OwnNodes::secret_file(folder)});
-  return std::make_unique<ComexRun>(kPagingTcp, std::move(line), folder + "/run-tcp.log");
+  return std::make_unique<ComexRun>(kPagingTcp, comex_tcp_command(node, local, folder), folder + "/run-tcp.log");
 }
 
 }  // namespace comex::bench

@@ -16,7 +16,7 @@ class ComexRun : public PagingSystem {
       : name_(name), prefix_(std::move(prefix)), log_(std::move(log)) {}
 
   [[nodiscard]] std::string_view name() const override { return name_; }
-  Expected<std::string> run(const std::vector<std::string>& command) override;
+  Expected<ProgramResult> run(const std::vector<std::string>& command) override;
 
  private:
   std::string_view name_;
@@ -24,7 +24,11 @@ class ComexRun : public PagingSystem {
   std::string log_;
 };
 
-// `node` is one of `folder`'s own nodes, whose secret is beside it. It must outlive the system.
+// What stands before the program and before "--". `node` is one of `folder`'s own nodes, whose secret is beside it.
+std::vector<std::string> comex_shm_command(const OwnNode& node, std::uint64_t local);
+std::vector<std::string> comex_tcp_command(const OwnNode& node, std::uint64_t local, const std::string& folder);
+
+// `node` must outlive the system.
 std::unique_ptr<PagingSystem> comex_over_shm(const OwnNode& node, std::uint64_t local, const std::string& folder);
 // With faults as messages.
 std::unique_ptr<PagingSystem> comex_by_message(const OwnNode& node, std::uint64_t local, const std::string& folder);

@@ -10,16 +10,16 @@ TEST(ComexRun, run_putsThePrefixBeforeTheCommand) {
   const Expected<TempFolder> folder = TempFolder::create();
   ASSERT_TRUE(folder);
   ComexRun system(kPagingShm, {"echo", "run", "--local", "512M"}, folder->path() + "/log");
-  const Expected<std::string> output = system.run({"program", "--flag"});
+  const Expected<ProgramResult> output = system.run({"program", "--flag"});
   ASSERT_TRUE(output) << output.error().message;
-  EXPECT_EQ(*output, "run --local 512M -- program --flag\n");
+  EXPECT_EQ(output->output, "run --local 512M -- program --flag\n");
 }
 
 TEST(ComexRun, run_failureIsAnErrorWithTheReason) {
   const Expected<TempFolder> folder = TempFolder::create();
   ASSERT_TRUE(folder);
   ComexRun system(kPagingTcp, {"no-such-command"}, folder->path() + "/log");
-  const Expected<std::string> output = system.run({"program"});
+  const Expected<ProgramResult> output = system.run({"program"});
   ASSERT_FALSE(output);
   EXPECT_EQ(output.error().message, "it cannot be started");
 }

@@ -72,7 +72,7 @@ Expected<std::unique_ptr<PagingSystem>> KernelSwap::create(std::string_view name
   return std::unique_ptr<PagingSystem>(new KernelSwap(name, host, *std::move(area), local, log));
 }
 
-Expected<std::string> KernelSwap::run(const std::vector<std::string>& command) {
+Expected<ProgramResult> KernelSwap::run(const std::vector<std::string>& command) {
   const Expected<MemoryCgroup> group = MemoryCgroup::create(host_.cgroups(), local_);
   if (!group) return group.error();
   const Expected<Fd> processes = group->open_processes();
@@ -80,11 +80,13 @@ Expected<std::string> KernelSwap::run(const std::vector<std::string>& command) {
   const Expected<SwapOn> swap = SwapOn::start(area_->path());
   if (!swap) return swap.error();
   const std::uint64_t before = pages_swapped_in();
-  Expected<std::string> output = run_program(command, {.log = log_, .cgroup = processes->get()});
-  if (output && pages_swapped_in() == before) {
+  Expected<ProgramResult> result = measure_program(
+      command,
+      {.log = log_, .cgroup = processes->get(), .limit = limit_, .look_after = [&group] { group->look_after(); }});
+  if (result && pages_swapped_in() == before) {
     return Error{Errc::io, "the kernel did not swap: there is nothing to compare with"};
   }
-  return output;
+  return result;
 }
 
 }  // namespace comex::bench

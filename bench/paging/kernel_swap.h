@@ -37,7 +37,7 @@ class KernelSwap : public PagingSystem {
                                                         const std::string& log);
 
   [[nodiscard]] std::string_view name() const override { return name_; }
-  Expected<std::string> run(const std::vector<std::string>& command) override;
+  Expected<ProgramResult> run(const std::vector<std::string>& command) override;
 
  private:
   KernelSwap(std::string_view name, const SwapHost& host, std::unique_ptr<SwapArea> area, std::uint64_t local,

@@ -1,7 +1,6 @@
 #include "bench/paging/load.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "bench/paging/load_memory.h"
 #include "bench/paging/load_page.h"
 
 namespace comex::bench {
@@ -18,29 +18,7 @@ namespace {
 
 constexpr std::uint64_t kPercentWritten = 30;
 
-// The memory, in pages of 4 KiB each.
-class LoadMemory {
- public:
-  explicit LoadMemory(std::uint64_t bytes) : bytes_(bytes) {
-    void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) return;
-    // Every system moves the same pages then. A kernel that knows no huge pages refuses, and is right.
-    ::madvise(at, bytes, MADV_NOHUGEPAGE);
-    words_ = static_cast<std::uint64_t*>(at);
-  }
-  ~LoadMemory() {
-    if (words_ != nullptr) ::munmap(words_, bytes_);
-  }
-  LoadMemory(const LoadMemory&) = delete;
-  LoadMemory& operator=(const LoadMemory&) = delete;
-
-  [[nodiscard]] explicit operator bool() const { return words_ != nullptr; }
-  [[nodiscard]] std::uint64_t* page(std::uint64_t number) const { return words_ + number * kLoadPageWords; }
-
- private:
-  std::uint64_t* words_ = nullptr;
-  std::uint64_t bytes_;
-};
+using Pages = LoadMemory<LoadPage>;
 
 // A thread's pages, and what it found wrong with them.
 struct Part {
@@ -52,7 +30,7 @@ struct Part {
 
 class Load {
  public:
-  Load(const LoadOptions& options, const LoadMemory& memory, std::uint64_t pages)
+  Load(const LoadOptions& options, const Pages& memory, std::uint64_t pages)
       : options_(options), memory_(memory), pages_(pages), parts_(options.threads) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       parts_[i].first = pages * i / parts_.size();
@@ -64,7 +42,7 @@ class Load {
     LoadResult result;
     result.pages = pages_;
     result.fill_us = timed([this](Part& part) { fill(part); });
-    if (options_.corrupt) memory_.page(*options_.corrupt % pages_)[kLoadPageWords - 1] ^= 1;
+    if (options_.corrupt) memory_[*options_.corrupt % pages_].words[kLoadPageWords - 1] ^= 1;
     for (std::size_t pass = 0; pass < options_.passes.size(); ++pass) {
       result.passes.push_back({options_.passes[pass], timed([this, pass](Part& part) { visit(part, pass); })});
     }
@@ -95,7 +73,7 @@ class Load {
     constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
     std::array<std::uint64_t, kEntries> entries{};
     std::uint64_t resident = 0;
-    const std::uint64_t first = reinterpret_cast<std::uintptr_t>(memory_.page(0)) / kLoadPageBytes;
+    const std::uint64_t first = reinterpret_cast<std::uintptr_t>(memory_.data()) / kLoadPageBytes;
     const int file = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     for (std::uint64_t page = 0; page < pages_; page += kEntries) {
       const std::uint64_t count = std::min<std::uint64_t>(kEntries, pages_ - page);
@@ -121,7 +99,7 @@ class Load {
 
   void fill(const Part& part) const {
     for (std::uint64_t page = part.first; page < part.first + part.count; ++page) {
-      fill_page(memory_.page(page), {options_.seed, page, 0});
+      fill_page(memory_[page].words, {options_.seed, page, 0});
     }
   }
 
@@ -129,7 +107,7 @@ class Load {
     PageOrder order(options_.passes[pass], part.count, options_.seed + pass);
     for (std::uint64_t i = 0; i < part.count; ++i) {
       const std::uint64_t page = part.first + order.next();
-      std::uint64_t* const words = memory_.page(page);
+      std::uint64_t* const words = memory_[page].words;
       const PageIdentity before{options_.seed, page, generation_before(page, pass)};
       if (!page_is_right(words, before, pass)) {
         if (part.wrong++ == 0) part.first_wrong = describe_wrong_page(words, before);
@@ -139,7 +117,7 @@ class Load {
   }
 
   const LoadOptions& options_;
-  const LoadMemory& memory_;
+  const Pages& memory_;
   std::uint64_t pages_;
   std::vector<Part> parts_;
 };
@@ -147,7 +125,7 @@ class Load {
 }  // namespace
 
 std::optional<LoadResult> run_load(const LoadOptions& options) {
-  const LoadMemory memory(options.bytes);
+  const Pages memory(options.bytes / kLoadPageBytes);
   if (!memory) return std::nullopt;
   return Load(options, memory, options.bytes / kLoadPageBytes).run();
 }

@@ -5,12 +5,12 @@
 // Prints one line of JSON. Ends with 0 when every page was right, 1 when one was not (stderr says which), 2 when the
 // flags make no sense, 3 when the memory cannot be had.
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
 
 #include "bench/paging/load.h"
+#include "bench/paging/load_number.h"
 #include "bench/paging/load_page.h"
 
 namespace {
@@ -25,18 +25,6 @@ constexpr const char* kUsage =
     "usage: comex-paging-load [--set BYTES[K|M|G]] [--threads N] [--seed N] [--corrupt PAGE]\n"
     "                         --pass sequential|stride10|random|random-write ...\n";
 
-bool read_number(std::string_view text, std::uint64_t& number) {
-  unsigned shift = 0;
-  if (text.ends_with('K')) shift = 10;
-  if (text.ends_with('M')) shift = 20;
-  if (text.ends_with('G')) shift = 30;
-  if (shift != 0) text.remove_suffix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number > (~std::uint64_t{0} >> shift)) return false;
-  number <<= shift;
-  return true;
-}
-
 bool read_flag(std::string_view flag, std::string_view value, LoadOptions& options) {
   if (flag == "--pass") {
     const std::optional<Pattern> pattern = comex::bench::parse_pattern(value);
@@ -44,7 +32,7 @@ bool read_flag(std::string_view flag, std::string_view value, LoadOptions& optio
     return pattern.has_value();
   }
   std::uint64_t number = 0;
-  if (!read_number(value, number)) return false;
+  if (!comex::bench::read_number(value, number)) return false;
   if (flag == "--set") {
     options.bytes = number;
   } else if (flag == "--seed") {

@@ -21,6 +21,10 @@ namespace comex::bench {
 inline constexpr std::size_t kLoadPageBytes = 4096;
 inline constexpr std::size_t kLoadPageWords = kLoadPageBytes / sizeof(std::uint64_t);
 
+struct LoadPage {
+  std::uint64_t words[kLoadPageWords];
+};
+
 struct PageIdentity {
   std::uint64_t seed = 0;
   std::uint64_t number = 0;

@@ -1,6 +1,7 @@
 #include "bench/paging/memory_cgroup.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <sstream>
@@ -31,11 +32,19 @@ bool has_word(const std::string& path, const std::string& wanted) {
   return false;
 }
 
+// Whatever a program left behind in it.
+void end_members(const std::string& path) {
+  const Expected<std::string> members = read_kernel_file(path + "/cgroup.procs");
+  std::istringstream numbers(members ? *members : std::string());
+  for (pid_t pid = 0; numbers >> pid;) ::kill(pid, SIGKILL);
+}
+
 Expected<void> remove_group(const std::string& path) {
   const Deadline deadline(kEmptyWithin);
   while (::rmdir(path.c_str()) != 0) {
     if (errno == ENOENT) return {};
     if (errno != EBUSY || deadline.passed()) return system_error("cannot remove the control group " + path);
+    end_members(path);
     std::this_thread::sleep_for(Millis(5));
   }
   return {};
@@ -89,6 +98,10 @@ Expected<Fd> MemoryCgroup::open_processes() const {
   Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file) return system_error("cannot open " + path);
   return file;
+}
+
+void MemoryCgroup::look_after() const {
+  static_cast<void>(read_kernel_file(path_ + "/memory.stat"));
 }
 
 }  // namespace comex::bench

@@ -33,6 +33,10 @@ class MemoryCgroup {
 
   // For Child::spawn.
   [[nodiscard]] Expected<Fd> open_processes() const;
+  // To be called every few milliseconds while a program runs in it. The kernel looks at counts of the group's pages
+  // that are up to four seconds old when it decides what to take away; a program that changes its ways within that time
+  // is killed, though there is swap for it. Whoever reads the counts brings them up to date.
+  void look_after() const;
 
  private:
   explicit MemoryCgroup(std::string path) : path_(std::move(path)) {}

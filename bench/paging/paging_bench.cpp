@@ -144,9 +144,9 @@ class PagingRounds {
     steps_.step(
         fmt::format("round {} of {}: {}, {} thread{}", round, options_.rounds, name, threads, threads > 1 ? "s" : ""));
     const auto begin = Clock::now();
-    const Expected<std::string> output = runner.system->run(load_command(program_, options_.set_bytes, threads));
+    const Expected<ProgramResult> result = runner.system->run(load_command(program_, options_.set_bytes, threads));
     runner.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-    const auto found = output ? parse_load_line(*output, options_.local_bytes) : output.error();
+    const auto found = result ? parse_load_line(result->output, options_.local_bytes) : result.error();
     if (found) {
       for (const std::string_view column : kPagingColumns) {
         figures_.add(name, column, threads, round, found->at(std::string(column)));

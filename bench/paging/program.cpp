@@ -15,17 +15,20 @@ namespace comex::bench {
 
 namespace {
 
-constexpr Millis kLookEvery{100};  // for Ctrl-C
+constexpr Millis kLookEvery{100};     // for Ctrl-C
+constexpr Millis kLookAfterEvery{5};  // where there is something to look after
 constexpr std::size_t kMostOutput = 1 << 20;
 
-Expected<std::string> read_all(int fd, const Deadline& deadline) {
+Expected<std::string> read_all(int fd, const ProgramRun& run, const Deadline& deadline) {
   std::string text;
   std::array<char, 4096> piece{};
   for (;;) {
     if (interrupted()) return interruption();
     if (deadline.passed()) return Error{Errc::timeout, "it did not finish in time"};
+    if (run.look_after) run.look_after();
     pollfd ready{fd, POLLIN, 0};
-    if (::poll(&ready, 1, static_cast<int>(kLookEvery.count())) <= 0) continue;
+    const Millis patience = run.look_after ? kLookAfterEvery : kLookEvery;
+    if (::poll(&ready, 1, static_cast<int>(patience.count())) <= 0) continue;
     const ssize_t got = ::read(fd, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error("cannot read what it prints");
@@ -48,16 +51,17 @@ std::string describe_end(int status, const std::string& log) {
 
 }  // namespace
 
-Expected<std::string> run_program(const std::vector<std::string>& command, const ProgramRun& run) {
+Expected<ProgramResult> measure_program(const std::vector<std::string>& command, const ProgramRun& run) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("cannot make a pipe");
   const Fd output(ends[0]);
   Fd input(ends[1]);
   const Deadline deadline(run.limit);
+  const auto begin = Clock::now();
   Expected<Child> child = Child::spawn(command, run.log, input.get(), run.cgroup);
   if (!child) return child.error();
   input.reset();  // or the end of the program would not be seen
-  Expected<std::string> text = read_all(output.get(), deadline);
+  Expected<std::string> text = read_all(output.get(), run, deadline);
   if (!text) return text.error();
   while (child->running()) {
     if (interrupted()) return interruption();
@@ -65,7 +69,14 @@ Expected<std::string> run_program(const std::vector<std::string>& command, const
     std::this_thread::sleep_for(Millis(1));
   }
   if (child->wait_status() != 0) return Error{Errc::io, describe_end(child->wait_status(), run.log)};
-  return text;
+  return ProgramResult{*std::move(text), std::chrono::duration<double>(Clock::now() - begin).count(),
+                       child->peak_bytes()};
+}
+
+Expected<std::string> run_program(const std::vector<std::string>& command, const ProgramRun& run) {
+  Expected<ProgramResult> result = measure_program(command, run);
+  if (!result) return result.error();
+  return std::move(result->output);
 }
 
 }  // namespace comex::bench

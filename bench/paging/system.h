@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/expected.h"
+#include "bench/paging/program.h"
 
 namespace comex::bench {
 
@@ -22,8 +23,13 @@ class PagingSystem {
  public:
   virtual ~PagingSystem() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
-  // Runs the command to its end and gives what it printed. Whatever is on for the run only is off when this returns.
-  virtual Expected<std::string> run(const std::vector<std::string>& command) = 0;
+  // Runs the command to its end. Whatever is on for the run only is off when this returns.
+  virtual Expected<ProgramResult> run(const std::vector<std::string>& command) = 0;
+  // For each run from now on: one that takes longer is ended, and the error is Errc::timeout.
+  void set_limit(Millis limit) { limit_ = limit; }
+
+ protected:
+  Millis limit_ = ProgramRun{}.limit;
 };
 
 }  // namespace comex::bench

@@ -33,6 +33,7 @@ struct RunFlags {
   ConfigFlags config;
   bool at_once = false;
   bool old_kernel = false;
+  Tuning tuning;
   std::vector<std::string> command;
   bool verbose = false;
 };
@@ -130,12 +131,24 @@ int run(const RunFlags& flags, const Config& config, const std::string& log) {
   if (is_traced() && !first_missing(check_needs(Delivery::message))) launch->delivery = Delivery::message;
   launch->at_once = flags.at_once;
   launch->old_kernel = flags.old_kernel;
+  launch->tuning = flags.tuning;
+  launch->keeper.stock = flags.tuning.stock;
   explain(*launch, flags);
   if (!launch->stats && !launch->trace && !launch->keeper.summary) return become(program, flags, *launch);
   return accompany([&](Fd done) {
     launch->done = std::move(done);
     return become(program, flags, *launch);
   });
+}
+
+// For `comex bench sensitivity`.
+void add_tuning(CLI::App& command, Tuning& tuning) {
+  const auto add = [&](const char* name, std::uint32_t& value, unsigned least, unsigned most, const char* help) {
+    command.add_option(name, value, help)->check(CLI::Range(least, most))->group("");
+  };
+  add("--tune-stock", tuning.stock, 64, 1 << 18, "Frames to keep at hand before more are asked for");
+  add("--tune-prefetch", tuning.prefetch, 2, 1 + Plan::kMost, "Pages that one fault brings at most");
+  add("--tune-buffer", tuning.buffer, 32, 1 << 15, "Pages in the read buffer");
 }
 
 }  // namespace
@@ -164,6 +177,7 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
   command.add_flag("--at-once", flags->at_once, "Watch the program from its start, not only near its budget")
       ->group("");
   command.add_flag("--old-kernel", flags->old_kernel, "Use nothing of the kernel that Linux 6.1 has not")->group("");
+  add_tuning(command, flags->tuning);
   command.add_option("command", flags->command, "The program and its arguments, after --")->required();
   command.positionals_at_end();
   command.footer(

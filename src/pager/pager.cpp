@@ -9,8 +9,9 @@ namespace comex {
 namespace {
 
 // A small budget is not for copies of what nobody may need.
-std::uint32_t buffer_pages(const Share& budget) {
+std::uint32_t buffer_pages(const Share& budget, const Pager::Sizes& sizes) {
   constexpr std::uint64_t kShare = 32;
+  if (sizes.buffer > 0) return sizes.buffer;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(ReadBuffer::kPages, budget.limit() / kShare));
 }
 
@@ -36,8 +37,9 @@ Pager::Pager(const Parts& parts, std::unique_ptr<PageTable> table)
       victims_(parts.victims),
       prefetcher_(parts.prefetcher),
       pins_(parts.pins),
+      most_along_(parts.sizes.along > 0 ? std::min(parts.sizes.along, Plan::kMost) : Plan::kMost),
       table_(std::move(table)),
-      buffer_(parts.memory, parts.frames, buffer_pages(parts.budget)) {}
+      buffer_(parts.memory, parts.frames, buffer_pages(parts.budget, parts.sizes)) {}
 
 // --- faults ---
 

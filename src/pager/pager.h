@@ -86,6 +86,11 @@ class Pins {
 
 class Pager {
  public:
+  // 0: as usual.
+  struct Sizes {
+    std::uint32_t along = 0;   // pages that come along with one at most
+    std::uint32_t buffer = 0;  // pages in the read buffer
+  };
   struct Parts {
     Memory& memory;
     Frames& frames;
@@ -93,6 +98,7 @@ class Pager {
     Victims& victims;
     const Prefetcher& prefetcher;
     const Pins& pins;
+    Sizes sizes{};
   };
 
   static Expected<std::unique_ptr<Pager>> create(const Parts& parts, StagingConfig staging);
@@ -213,6 +219,7 @@ class Pager {
   Victims& victims_;
   const Prefetcher& prefetcher_;
   const Pins& pins_;
+  const std::uint32_t most_along_;
   const std::unique_ptr<PageTable> table_;
   std::unique_ptr<Staging> staging_;
   ReadBuffer buffer_;

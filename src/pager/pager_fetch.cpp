@@ -189,8 +189,8 @@ void Pager::for_each_step(const Group& group, std::int64_t from, std::int64_t to
 }
 
 void Pager::lock_others(Group& group, Entry entry) noexcept {
-  const auto after = static_cast<std::int64_t>(std::min(group.plan.after, Plan::kMost));
-  const std::int64_t before = std::min<std::int64_t>(group.plan.before, Plan::kMost - after);
+  const auto after = static_cast<std::int64_t>(std::min(group.plan.after, most_along_));
+  const std::int64_t before = std::min<std::int64_t>(group.plan.before, most_along_ - after);
   for_each_step(group, -before, after, [&](PageNo other) {
     Word* const word = table_->find(other);
     Entry was;

@@ -20,6 +20,7 @@
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 #include "run/tally.h"
+#include "run/tuning.h"
 #include "trace/ring.h"
 
 namespace comex {
@@ -57,6 +58,7 @@ struct Room {
   Delivery delivery = Delivery::inline_signal;  // how processes begin
   Prefetch prefetch = Prefetch::automatic;
   Evict evict = Evict::two_queues;
+  Tuning tuning;
   Budget budget;
   std::atomic<std::uint32_t> keeper{0};   // its process id
   std::atomic<bool> at_once{false};       // processes wake as they start, by themselves

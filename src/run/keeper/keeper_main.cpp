@@ -105,6 +105,7 @@ class Keeping {
       config.nodes = {*node_->unix_url()};
       config.link.secret.clear();
     }
+    if (options_.stock > 0) config.member.refill.min_threshold = config.member.refill.max_threshold = options_.stock;
     config.link.exportable = true;
     config.on_loss = &Notices::lost;
     if (auto usable = KeeperServer::check(config); !usable) return usable;

@@ -24,6 +24,7 @@ std::string to_bytes(const KeeperOptions& options) {
             {"name", link.name},
             {"local", options.local},
             {"own_memory", options.own_memory},
+            {"stock", options.stock},
             {"program", options.program},
             {"command", options.command},
             {"log", options.log},
@@ -51,6 +52,7 @@ Expected<KeeperOptions> keeper_options_from(const std::string& bytes) {
     json.at("name").get_to(link.name);
     json.at("local").get_to(options.local);
     json.at("own_memory").get_to(options.own_memory);
+    json.at("stock").get_to(options.stock);
     json.at("program").get_to(options.program);
     json.at("command").get_to(options.command);
     json.at("log").get_to(options.log);

@@ -14,6 +14,7 @@ KeeperOptions some_options() {
   options.pool.link.name = "sort";
   options.local = std::uint64_t{3} << 40;
   options.own_memory = 5;
+  options.stock = 256;
   options.program = "na\xefve";
   options.command = "na\xefve --all";
   options.log = "debug";
@@ -34,6 +35,7 @@ TEST(KeeperOptions, come_through_as_they_were) {
   EXPECT_EQ(heard->pool.link.name, "sort");
   EXPECT_EQ(heard->local, told.local);
   EXPECT_EQ(heard->own_memory, told.own_memory);
+  EXPECT_EQ(heard->stock, 256U);
   EXPECT_EQ(heard->program, told.program);
   EXPECT_EQ(heard->command, told.command);
   EXPECT_EQ(heard->log, "debug");

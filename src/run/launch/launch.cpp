@@ -36,6 +36,7 @@ Expected<Room*> make_room(const Launch& launch, Fd* file) {
   room->delivery = launch.delivery;
   room->prefetch = launch.prefetch;
   room->evict = launch.evict;
+  room->tuning = launch.tuning;
   room->old_kernel.store(launch.old_kernel, std::memory_order_relaxed);
   room->set_budget(launch.keeper.local >> kPageShift, 0);
   room->budget.hard.store(launch.hard >> kPageShift, std::memory_order_relaxed);

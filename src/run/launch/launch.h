@@ -13,6 +13,7 @@
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 #include "run/keeper/keeper_options.h"
+#include "run/tuning.h"
 
 namespace comex {
 
@@ -22,6 +23,7 @@ struct Launch {
   Delivery delivery = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::automatic;
   Evict evict = Evict::two_queues;
+  Tuning tuning;
   bool at_once = false;     // processes do not begin dormant
   bool old_kernel = false;  // they use nothing that Linux 6.1 has not
   Fd stats;                 // where to write what happened, at the end; may be none

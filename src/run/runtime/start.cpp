@@ -149,6 +149,8 @@ void prepare_process(const Standing* threads) noexcept {
   Fd socket;
   if (connect_keeper(process.keeper, &socket) != Errc::ok) stop("the keeper of this program does not answer");
   OutpostConfig config;
+  const Tuning& tuning = process.room->tuning;
+  if (tuning.stock > 0) config.first_stock = config.most_stock = tuning.stock;
   config.own = &own;
   config.record = &process.owned->record;
   if (Outpost::create(own_descriptors.adopt(std::move(socket)), config, &process.outpost) != Errc::ok) {
@@ -162,7 +164,8 @@ void prepare_process(const Standing* threads) noexcept {
        .budget = *process.budget,
        .victims = *make_victims(process.room->evict, process.memory, kMostBlocks, *process.budget).release(),
        .prefetcher = prefetcher_of(process.room->prefetch),
-       .pins = *process.threads},
+       .pins = *process.threads,
+       .sizes = {tuning.prefetch > 0 ? tuning.prefetch - 1 : 0, tuning.buffer}},
       staging_for(process.budget->limit()));
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
