@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "bench/bench.h"
+#include "bench/evict/evict_bench.h"
+#include "bench/evict/evict_report.h"
 #include "bench/interrupt.h"
 #include "bench/move_bench.h"
 #include "bench/paging/paging_bench.h"
@@ -247,6 +249,28 @@ struct SensitivityCommand {
   bool json = false;
 };
 
+struct EvictCommand {
+  explicit EvictCommand(CLI::App& command) {
+    command.add_option("--rounds", options.rounds, "How often everything is measured (3)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000));
+    command.add_flag("--json", json, "Print JSON instead of a table");
+  }
+
+  int run() const {
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<EvictFigures> figures = bench_evict(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    fmt::print("{}", json ? to_json(*figures).dump(2) + "\n" : to_text(*figures));
+    return figures->failed.empty() ? 0 : kExitFailed;
+  }
+
+  EvictOptions options;
+  bool json = false;
+};
+
 struct RunningCommand {
   explicit RunningCommand(CLI::App& command) {
     command.add_option("--rounds", options.rounds, "How often everything is measured (5)")
@@ -316,6 +340,7 @@ void add_commands(CLI::App& bench, int& exit_code) {
   add<PrefetchCommand>(bench, exit_code, "prefetch",
                        "Every prefetcher on programs of many kinds, beside the kernel's swap");
   add<SensitivityCommand>(bench, exit_code, "sensitivity", "What the paper's T, P and B are worth, and memory");
+  add<EvictCommand>(bench, exit_code, "evict", "What each eviction policy misses, beside the best possible");
   add<RunningCommand>(bench, exit_code, "run", "Programs that fit into their memory, with and without comex run");
   add<MoveCommand>(bench, exit_code, "move", "Move data through the pool and check every byte");
 }

@@ -48,7 +48,11 @@ TEST_F(RunRefusal, a_program_that_the_runtime_cannot_be_loaded_into) {
 
 TEST_F(RunRefusal, a_prefetcher_that_there_is_not) {
   expect(run({"--prefetch", "fortune-teller"}), 2,
-         "--prefetch: 'fortune-teller' is no prefetcher; use none, next, stride, readahead, leap");
+         "--prefetch: 'fortune-teller' is no prefetcher; use none, next, stride, readahead, leap, auto");
+}
+
+TEST_F(RunRefusal, an_eviction_policy_that_there_is_not) {
+  expect(run({"--evict", "tenant"}), 2, "--evict: 'tenant' is no eviction policy; use fifo, clock, 2q");
 }
 
 TEST_F(RunRefusal, sizes_that_make_no_sense) {

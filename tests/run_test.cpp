@@ -84,6 +84,18 @@ TEST_P(RunTest, a_checking_program_with_each_prefetcher) {
   EXPECT_TRUE(all_frames_come_back());
 }
 
+TEST_P(RunTest, a_checking_program_with_each_eviction_policy) {
+  for (const char* evict : {"clock", "2q"}) {
+    const Outcome outcome = run("16M",
+                                {COMEX_PAGING_LOAD, "--set", "32M", "--threads", "2", "--pass", "sequential", "--pass",
+                                 "random", "--pass", "random-write"},
+                                {"--evict", evict});
+    EXPECT_EQ(outcome.code, 0) << evict << ": " << outcome.errors;
+    EXPECT_NE(outcome.output.find("\"pages_wrong\":0"), std::string::npos) << evict << ": " << outcome.output;
+  }
+  EXPECT_TRUE(all_frames_come_back());
+}
+
 // It is dormant at first, and woken while its threads wait.
 TEST_P(RunTest, a_process_is_woken_and_its_system_calls_do_not_notice) {
   const Outcome outcome = run("16M", {COMEX_WAKE_LOAD, "64", "32"});

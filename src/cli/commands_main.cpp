@@ -17,6 +17,7 @@
 #include "cli/report.h"
 #endif
 #include "cli/status.h"
+#include "cli/trace.h"
 
 namespace {
 
@@ -61,6 +62,7 @@ int main(int argc, char** argv) {
   const auto add = [&](CLI::App& app, int& exit_code) {
     comex::add_serve(app, exit_code);
     comex::add_status(app, exit_code);
+    comex::add_trace(app, exit_code);
 #ifdef COMEX_WITH_RUN
     comex::add_run(app, exit_code, level);
     comex::add_doctor(app, exit_code);

@@ -96,6 +96,13 @@ Expected<void> read_prefetch(Prefetch& into, std::string_view text) {
   return {};
 }
 
+Expected<void> read_evict(Evict& into, std::string_view text) {
+  const auto choice = parse_evict(text);
+  if (!choice) return invalid(fmt::format("'{}' is no eviction policy; use {}", text, fmt::join(kEvictNames, ", ")));
+  into = *choice;
+  return {};
+}
+
 Expected<void> read_lease(Millis& into, std::string_view text) {
   auto lease = parse_duration(text);
   if (!lease) return std::move(lease).error();
@@ -176,6 +183,10 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_delivery(c.run.faults, t); }},
     Setting{"run.prefetch", "COMEX_PREFETCH", Kind::text, R"("leap")",
             [](Config& c, Text t) { return read_prefetch(c.run.prefetch, t); }},
+    Setting{"run.trace", "COMEX_TRACE", Kind::path, R"("/tmp/comex.trace")",
+            [](Config& c, Text t) { return read_text(c.run.trace, t); }},
+    Setting{"run.evict", "COMEX_EVICT", Kind::text, R"("2q")",
+            [](Config& c, Text t) { return read_evict(c.run.evict, t); }},
     Setting{"run.summary", "COMEX_SUMMARY", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.summary, t); }},
 };

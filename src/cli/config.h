@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/expected.h"
 #include "fabric/url.h"
+#include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 
@@ -51,9 +52,11 @@ struct RunSettings {
   std::optional<std::uint64_t> local = std::uint64_t{512} << 20;  // nothing: "auto", what the host can spare
   std::optional<std::uint64_t> hard;                              // not set: "auto", see cli/run_plan.h
   std::string stats;                                              // a file; empty: none
+  std::string trace;                                              // another
   bool summary = false;
   Delivery faults = Delivery::inline_signal;
-  Prefetch prefetch = Prefetch::next;
+  Prefetch prefetch = Prefetch::automatic;
+  Evict evict = Evict::fifo;
 };
 
 struct Config {

@@ -79,6 +79,7 @@ stats = "/stats.json"
 summary = true
 faults = "message"
 prefetch = "leap"
+evict = "2q"
 )")};
   const auto config = load();
   ASSERT_TRUE(config) << config.error().message;
@@ -108,6 +109,7 @@ prefetch = "leap"
   EXPECT_TRUE(config->run.summary);
   EXPECT_EQ(config->run.faults, Delivery::message);
   EXPECT_EQ(config->run.prefetch, Prefetch::leap);
+  EXPECT_EQ(config->run.evict, Evict::two_queues);
 }
 
 TEST_F(ConfigTest, laterWins_fileThenFileThenVariableThenFlag) {

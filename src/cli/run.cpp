@@ -38,6 +38,14 @@ struct RunFlags {
   bool verbose = false;
 };
 
+// Not emptied: the program may not start after all. No file is asked for: none.
+Expected<Fd> open_to_write(const std::string& path, const char* flag) {
+  if (path.empty()) return Fd();
+  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (file) return file;
+  return Error{Errc::invalid, fmt::format("{}: cannot write {}: {}", flag, path, std::strerror(errno))};
+}
+
 Expected<Launch> plan(const Config& config, const std::string& program) {
   Launch launch;
   KeeperOptions& options = launch.keeper;
@@ -56,11 +64,13 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   launch.hard = sums->hard;
   launch.delivery = config.run.faults;
   launch.prefetch = config.run.prefetch;
-  if (config.run.stats.empty()) return launch;
-  launch.stats = Fd(::open(config.run.stats.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-  if (!launch.stats) {
-    return Error{Errc::invalid, fmt::format("--stats: cannot write {}: {}", config.run.stats, std::strerror(errno))};
-  }
+  launch.evict = config.run.evict;
+  auto stats = open_to_write(config.run.stats, "--stats");
+  if (!stats) return std::move(stats).error();
+  launch.stats = *std::move(stats);
+  auto trace = open_to_write(config.run.trace, "--trace");
+  if (!trace) return std::move(trace).error();
+  launch.trace = *std::move(trace);
   return launch;
 }
 
@@ -117,13 +127,14 @@ int run(const RunFlags& flags, const Config& config, const std::string& log) {
   auto launch = plan(config, name);
   if (!launch) return fail(launch.error().message, kExitBadUsage);
   launch->keeper.log = log;
+  launch->keeper.command = fmt::format("{}", fmt::join(flags.command, " "));
   if (is_traced() && !first_missing(check_needs(Delivery::message))) launch->delivery = Delivery::message;
   launch->at_once = flags.at_once;
   launch->old_kernel = flags.old_kernel;
   launch->tuning = flags.tuning;
   launch->keeper.stock = flags.tuning.stock;
   explain(*launch, flags);
-  if (!launch->stats && !launch->keeper.summary) return become(program, flags, *launch);
+  if (!launch->stats && !launch->trace && !launch->keeper.summary) return become(program, flags, *launch);
   return accompany([&](Fd done) {
     launch->done = std::move(done);
     return become(program, flags, *launch);
@@ -153,10 +164,13 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
                     "Who brings pages back: the thread that touched (inline), or threads beside it");
   flags->config.add(
       command, "--prefetch", "run.prefetch", "NAME",
-      fmt::format("Which pages come along with one that is brought back: {} (next)", fmt::join(kPrefetchNames, ", ")));
+      fmt::format("Which pages come along with one that is brought back: {} (auto)", fmt::join(kPrefetchNames, ", ")));
+  flags->config.add(command, "--evict", "run.evict", "NAME",
+                    fmt::format("Which pages leave first: {} (fifo)", fmt::join(kEvictNames, ", ")));
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   flags->config.add(command, "--stats", "run.stats", "FILE", "When it has ended, write what happened, as JSON");
+  flags->config.add(command, "--trace", "run.trace", "FILE", "Write all its faults there; see `comex trace`");
   flags->config.add_switch(command, "--summary", "run.summary", "true", "When it has ended, say what happened");
   command.add_flag("-v,--verbose", flags->verbose, "Say what was chosen");
   // For tests and measurements.

@@ -1,7 +1,7 @@
 // A page-table entry: 64 bits that say where a page of the program is.
 //
-//   63      57  56      55      54     53      52    51  48 47      32 31             0
-//   [ unused ][hidden][queued][clean][waited][busy][ state ][  node  ][    frame    ]
+//     63   62  57  56      55      54     53      52    51  48 47      32 31             0
+//   [ -- ][ mark ][hidden][queued][clean][waited][busy][ state ][  node  ][    frame    ]
 //
 //                   first touch                    written out
 //   untouched ------------------> resident ------> staged ------> remote
@@ -14,7 +14,8 @@
 //   waits, but staging, which may turn staged into remote at any time (see Pager::landed).
 // clean: resident, guarded against writes, and node and frame still have the same bytes. A write makes it dirty first.
 // hidden: the program has taken its own right to read the page: eviction has to peek (pager/memory.h), or lets it be.
-// queued: in the first entry of a block only, whatever its state: eviction knows of the block.
+// queued: in the first entries of a block, whatever their state: in the i-th, that the block is in eviction's i-th
+// queue. mark: the eviction policy's, of this page: see pager/evict/victims.h. Whoever has the entry changes it.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,18 @@ enum class PageState : std::uint8_t {
   remote = 4,     // in a frame
 };
 
+struct Mark {
+  static constexpr unsigned kBits = 6;
+
+  std::uint8_t value = 0;
+
+  // The last bits of a number.
+  static constexpr Mark of(std::uint32_t number) {
+    return Mark{static_cast<std::uint8_t>(number & ((1U << kBits) - 1))};
+  }
+  friend constexpr bool operator==(Mark, Mark) = default;
+};
+
 class Entry {
  public:
   static constexpr std::uint64_t kBusy = std::uint64_t{1} << 52;
@@ -38,8 +51,10 @@ class Entry {
   static constexpr std::uint64_t kClean = std::uint64_t{1} << 54;
   static constexpr std::uint64_t kQueued = std::uint64_t{1} << 55;
   static constexpr std::uint64_t kHidden = std::uint64_t{1} << 56;
+  static constexpr unsigned kMarkShift = 57;
+  static constexpr std::uint64_t kMark = ((std::uint64_t{1} << Mark::kBits) - 1) << kMarkShift;
   // What survives any change of state.
-  static constexpr std::uint64_t kKept = kQueued | kHidden;
+  static constexpr std::uint64_t kKept = kQueued | kHidden | kMark;
 
   constexpr Entry() = default;
   constexpr explicit Entry(std::uint64_t bits) : bits_(bits) {}
@@ -53,6 +68,7 @@ class Entry {
   [[nodiscard]] constexpr bool busy() const { return (bits_ & kBusy) != 0; }
   [[nodiscard]] constexpr bool hidden() const { return (bits_ & kHidden) != 0; }
   [[nodiscard]] constexpr bool clean() const { return (bits_ & kClean) != 0; }
+  [[nodiscard]] constexpr Mark mark() const { return Mark{static_cast<std::uint8_t>((bits_ & kMark) >> kMarkShift)}; }
   // Nothing is to be done before the kernel may touch the page, and nobody is about to take it away if it was pinned
   // before: busy and resident may be on its way out, for eviction that looked for pins before finishes.
   [[nodiscard]] constexpr bool settled(bool write) const {

@@ -3,7 +3,7 @@
 namespace comex {
 
 // A run at a time, with the holes in it, which nobody can fill meanwhile: one shootdown instead of many.
-Seized Memory::seize(BlockNo block, Slots locked, Slots wanted) noexcept {
+Seized Memory::seize(BlockNo block, Slots locked, Slots wanted, Slots /*leaving*/) noexcept {
   Seized seized{.block = block};
   bool guarded = true;
   for_each_run(block, locked, wanted, [&](PageRun run) { guarded = guarded && guard(run) == Errc::ok; });

@@ -18,7 +18,7 @@ namespace comex {
 struct Seized {
   BlockNo block;
   Slots pages = 0;
-  Slots moved = 0;             // of those: they are not where they were
+  Slots moved = 0;             // of those, and of what is leaving: they are not where they were
   std::byte* shelf = nullptr;  // where to, if they were moved together
   std::array<const std::byte*, kBlockPages> bytes{};
 };
@@ -38,9 +38,10 @@ class Memory {
   virtual Errc discard(std::span<const PageRun> pages) noexcept = 0;
   // Seizes pages of a block that are there: nobody can change those in the answer, neither the program nor the kernel
   // behind its back, which may have pinned a page and write to it without looking at the page table; such a page is not
-  // in the answer. `locked`: pages of the block that nobody else puts there or takes away meanwhile; those of them that
-  // are there and not wanted may be guarded when this returns.
-  virtual Seized seize(BlockNo block, Slots locked, Slots wanted) noexcept;
+  // in the answer. `locked`: pages of the block that nobody else puts there or takes away meanwhile. Those of them that
+  // are there are wanted, or `leaving`: guarded already, and to be discarded next. These may be moved with the others,
+  // for one run is one shootdown.
+  virtual Seized seize(BlockNo block, Slots locked, Slots wanted, Slots leaving) noexcept;
   // The end of it: `back` is the program's again, the rest, as far as it was moved, is thrown away.
   virtual void release(const Seized& seized, Slots back) noexcept;
   // Reads a page that is there although the program may not. Errc::unsupported, always, if that cannot be done.

@@ -83,6 +83,13 @@ void PageTable::set(Word& word, Entry entry) noexcept {
   }
 }
 
+void PageTable::mark(Word& word, Mark mark) noexcept {
+  // Only we change it: what is there now is there still when it is turned into the other.
+  const std::uint64_t change =
+      std::uint64_t{static_cast<std::uint8_t>(Entry(word.load(std::memory_order_relaxed)).mark().value ^ mark.value)};
+  if (change != 0) word.fetch_xor(change << Entry::kMarkShift, std::memory_order_relaxed);
+}
+
 void PageTable::wait(PageNo page, Word& word, Entry seen) noexcept {
   constexpr int kTries = 200;  // a fault served from staging or shared memory takes about as long
   const auto over = [&] {

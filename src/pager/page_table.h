@@ -46,6 +46,8 @@ class PageTable {
   void unlock(PageNo page, Word& word) noexcept;
   // Sets it to `entry` and keeps it. REQUIRES: locked by this thread, or the state is staged and this is staging.
   static void set(Word& word, Entry entry) noexcept;
+  // Gives it another mark. REQUIRES: locked by this thread.
+  static void mark(Word& word, Mark mark) noexcept;
   // Until whoever has it lets it go, or changes its state.
   void wait(PageNo page, Word& word, Entry seen) noexcept;
 

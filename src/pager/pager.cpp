@@ -62,11 +62,12 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
     return Served::not_ours;
   };
   PagerStats& stats = stats_of(faulter);
-  const bool timed = faulter.turn++ % PagerStats::kTimed == 0;
-  const auto start = timed ? Clock::now() : Clock::time_point();
+  faulter.along = faulter.around = 0;
+  faulter.timed = faulter.turn++ % PagerStats::kTimed == 0;
+  const auto start = faulter.timed ? Clock::now() : Clock::time_point();
   const Served served = serve();
   PagerStats::add(stats.faults[static_cast<std::size_t>(served)]);
-  if (timed) {
+  if (faulter.timed) {
     PagerStats::add(stats.fault_ns,
                     PagerStats::kTimed * static_cast<std::uint64_t>(Nanos(Clock::now() - start).count()));
   }
@@ -105,7 +106,7 @@ Served Pager::bring_home(PageNo page, Word& word) noexcept {
     budget_.release(1);
     return outcome;
   }
-  admit(page);
+  arrive(page, word, PageState::staged);
   give_up(page, word, Entry(PageState::staged));
   PageTable::set(word, Entry(PageState::resident));
   return Served::staged;
@@ -120,11 +121,23 @@ void Pager::charge(std::uint64_t pages) noexcept {
   budget_.charge(pages);
 }
 
-void Pager::admit(PageNo page) noexcept {
-  const BlockNo block = BlockNo::of(page);
-  Word* const head = table_->find(block.first());
-  if ((head->load(std::memory_order_seq_cst) & Entry::kQueued) != 0) return;
-  if ((head->fetch_or(Entry::kQueued, std::memory_order_seq_cst) & Entry::kQueued) == 0) victims_.admit(block);
+void Pager::arrive(PageNo page, Word& word, PageState from) noexcept {
+  std::optional<Mark> left;
+  if (from != PageState::untouched) left = Entry(word.load(std::memory_order_relaxed)).mark();
+  const Mark mark = victims_.arrive(page, left);
+  PageTable::mark(word, mark);
+  admit(BlockNo::of(page), victims_.queue_of(mark));
+}
+
+void Pager::admit(BlockNo block, unsigned queue) noexcept {
+  Word& head = *table_->find(block.first() + queue);
+  if ((head.load(std::memory_order_seq_cst) & Entry::kQueued) != 0) return;
+  if ((head.fetch_or(Entry::kQueued, std::memory_order_seq_cst) & Entry::kQueued) == 0) victims_.admit(block, queue);
+}
+
+void Pager::unmark(Word& word, Entry entry) noexcept {
+  if (entry.is(PageState::resident)) victims_.forget(entry.mark());
+  PageTable::mark(word, Mark{});
 }
 
 void Pager::give_up(PageNo page, Word& word, Entry entry) noexcept {
@@ -159,7 +172,7 @@ void Pager::found(PageRun pages) noexcept {
   table_->for_each(pages, [&](PageNo page, Word& word) {
     if (!table_->try_lock(word, PageState::untouched)) return;
     budget_.charge(1);
-    admit(page);
+    arrive(page, word, PageState::untouched);
     table_->unlock(page, word, Entry(PageState::resident));
   });
 }
@@ -175,6 +188,7 @@ void Pager::clear(PageRun pages) noexcept {
       any = any || entry.is(PageState::resident);
       if (entry.is(PageState::resident)) budget_.release(1);
       give_up(page, word, entry);
+      unmark(word, entry);
       const bool ours = !entry.is(PageState::none);
       PageTable::set(word, Entry(ours ? PageState::untouched : PageState::none));
     });
@@ -251,8 +265,9 @@ Errc Pager::relocate(PageRun from, PageNo to, PageState left) noexcept {
     (void)table_->lock(there, its);
     if (entry.clean()) release(entry.location());
     if (entry.is(PageState::remote)) buffer_.drop(page);
-    const bool here = entry.is(PageState::resident);
-    if (here) admit(there);
+    PageTable::mark(its, entry.mark());
+    PageTable::mark(word, Mark{});
+    if (entry.is(PageState::resident)) admit(BlockNo::of(there), victims_.queue_of(entry.mark()));
     if (entry.hidden()) its.fetch_or(Entry::kHidden, std::memory_order_seq_cst);
     table_->unlock(there, its, entry.is(PageState::remote) ? Entry::remote(entry.location()) : Entry(entry.state()));
     if (left == PageState::none) word.fetch_and(~Entry::kHidden, std::memory_order_seq_cst);
@@ -303,6 +318,7 @@ void Pager::forget(PageRun pages) noexcept {
     const Entry entry = table_->lock(page, word);
     if (entry.is(PageState::resident)) budget_.release(1);
     give_up(page, word, entry);
+    unmark(word, entry);
     word.fetch_and(~Entry::kHidden, std::memory_order_seq_cst);
     table_->unlock(page, word, Entry());
   });

@@ -28,11 +28,12 @@
 #include <span>
 
 #include "pager/budget.h"
+#include "pager/evict/victims.h"
 #include "pager/page_table.h"
 #include "pager/pager_stats.h"
 #include "pager/prefetch/prefetcher.h"
 #include "pager/read_buffer.h"
-#include "pager/victims.h"
+#include "pager/read_cost.h"
 #include "pool/frames.h"
 #include "pool/staging.h"
 
@@ -59,7 +60,10 @@ struct Faulter {
   History history;
   PagerStats* stats = nullptr;      // where it counts; none: where the pager does
   std::uint32_t turn = 0;           // of its faults, for timing some of them
+  bool timed = false;               // this one is
   SharedHistory* shared = nullptr;  // used instead, by who serves the faults of others
+  std::uint32_t along = 0;          // pages that came with the last fault,
+  std::uint32_t around = 0;         // ... and that were asked for, to wait in the read buffer
 };
 
 // Pages that must stay where they are for a while.
@@ -173,11 +177,16 @@ class Pager {
   void tell_mapped(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept;
   [[nodiscard]] std::uint32_t covered(const Group& group, Slots there) const noexcept;
   struct Wanted;
-  Errc read(NodeId node, const Wanted& wanted) noexcept;
+  Errc read(NodeId node, const Wanted& wanted, const Faulter& faulter) noexcept;
 
   // Makes room for pages that are about to be local, and counts them.
   void charge(std::uint64_t pages) noexcept;
-  void admit(PageNo page) noexcept;
+  // The page is, or is about to be, local again, or for the first time. REQUIRES: locked, with the mark that it has
+  // had.
+  void arrive(PageNo page, Word& word, PageState from) noexcept;
+  void admit(BlockNo block, unsigned queue) noexcept;
+  // What eviction knows of the page is no more. REQUIRES: locked.
+  void unmark(Word& word, Entry entry) noexcept;
   void release(Location where) noexcept { frames_.give_back(Run{where.node, where.frame, 1}); }
   // What an entry names besides local memory is given up: frame, staging slot. REQUIRES: locked.
   void give_up(PageNo page, Word& word, Entry entry) noexcept;
@@ -186,8 +195,9 @@ class Pager {
 
   // --- eviction: pager_evict.cpp ---
   struct Taken;
-  std::uint64_t evict_block(BlockNo block, bool room) noexcept;
-  Taken take(BlockNo block) noexcept;
+  // `mercy`: pages that the policy spares stay.
+  Taken evict_block(Victim victim, bool room, bool mercy) noexcept;
+  Taken take(Victim victim, bool mercy) noexcept;
   Slots send(const Taken& taken, const Seized& seized) noexcept;
 
   Memory& memory_;
@@ -200,6 +210,7 @@ class Pager {
   const std::unique_ptr<PageTable> table_;
   std::unique_ptr<Staging> staging_;
   ReadBuffer buffer_;
+  std::array<ReadCost, 2> costs_;  // of near nodes, of far ones
   PagerStats own_stats_;
   PagerStats* stats_ = &own_stats_;
   std::atomic<bool> full_{false};

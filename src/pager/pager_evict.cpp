@@ -12,10 +12,12 @@ namespace {
 constexpr Millis kRoomPatience{100};
 // Blocks in a row of which nothing could be taken: 256 MiB at most are looked through in one call.
 constexpr std::uint32_t kMostInVain = 1024;
+// Blocks in a row of which the policy spared all that was there: then the next is taken all the same.
+constexpr std::uint32_t kMostSpared = 64;
 
 }  // namespace
 
-// A block in the hands of this thread.
+// The pages of a block that are in the hands of this thread.
 struct Pager::Taken {
   BlockNo block;
   Word* words = nullptr;
@@ -24,15 +26,17 @@ struct Pager::Taken {
   Slots clean = 0;       // of those
   Slots hidden = 0;      // of those: not to be read as the program would
   bool remains = false;  // there is, or may soon be, a local page that could not be taken
+  bool spared = false;   // ... that the policy spares
 };
 
 std::uint64_t Pager::evict(std::uint64_t want) noexcept {
   std::uint64_t taken = 0;
   // Blocks whose pages are all pinned or busy go to the end of the queue: once round is enough. Others leave it, or
   // another thread takes them, and are not seen again.
-  constexpr BlockNo kNone{UINT32_MAX};
-  BlockNo first_in_vain = kNone;
+  std::optional<Victim> first_in_vain;
   std::uint32_t in_vain = 0;
+  bool last_in_vain = false;
+  std::uint32_t spared = 0;
   bool room = !full();
   while (taken < want && in_vain < kMostInVain) {
     if (room) {
@@ -41,33 +45,36 @@ std::uint64_t Pager::evict(std::uint64_t want) noexcept {
       room = waited == Errc::ok;
       if (!room) full_.store(true, std::memory_order_relaxed);
     }
-    const auto block = victims_.next();
-    if (!block) break;
-    const std::uint64_t pages = evict_block(*block, room);
-    taken += pages;
-    if (pages > 0) {
-      first_in_vain = kNone;
-      in_vain = 0;
-      continue;
+    const auto victim = victims_.next(last_in_vain);
+    if (!victim) break;
+    const Taken block = evict_block(*victim, room, spared < kMostSpared);
+    taken += static_cast<std::uint64_t>(std::popcount(block.local));
+    last_in_vain = block.local == 0 && !block.spared && block.remains;
+    if (block.local != 0) {
+      first_in_vain.reset();
+      in_vain = spared = 0;
+    } else if (block.spared) {
+      ++spared;
+    } else {
+      if (first_in_vain == victim) break;
+      if (last_in_vain && !first_in_vain) first_in_vain = victim;
+      in_vain += last_in_vain;
     }
-    if (first_in_vain == *block) break;
-    const bool stays = (table_->find(block->first())->load(std::memory_order_relaxed) & Entry::kQueued) != 0;
-    if (stays && first_in_vain == kNone) first_in_vain = *block;
-    in_vain += stays;
   }
   return taken;
 }
 
 // Without room only pages that need not be sent leave.
-std::uint64_t Pager::evict_block(BlockNo block, bool room) noexcept {
-  Taken taken = take(block);
+Pager::Taken Pager::evict_block(Victim victim, bool room, bool mercy) noexcept {
+  const BlockNo block = victim.block;
+  Taken taken = take(victim, mercy);
   const Slots dirty = taken.local & ~taken.clean;
   Slots stay = 0;  // for want of room, or pinned by the kernel
   Slots moved = 0;
   if (dirty != 0) {
     stay = dirty;
     if (room) {
-      const Seized seized = memory_.seize(block, taken.locked, dirty);
+      const Seized seized = memory_.seize(block, taken.locked, dirty, taken.clean);
       stay = dirty & ~send(taken, seized);
       memory_.release(seized, seized.pages & stay);
       moved = seized.moved & ~stay;
@@ -79,33 +86,52 @@ std::uint64_t Pager::evict_block(BlockNo block, bool room) noexcept {
   std::size_t count = 0;
   for_each_run(block, taken.locked & ~stay, taken.local & ~moved, [&](PageRun run) { runs[count++] = run; });
   if (count > 0) (void)memory_.discard(std::span(runs).first(count));
+  const auto pages = static_cast<std::uint64_t>(std::popcount(taken.local));
+  const Mark mark = pages > 0 ? victims_.leave(victim.queue, pages) : Mark{};
   for_each_slot(taken.locked, [&](std::uint32_t slot) {
     Word& word = taken.words[slot];
     const PageNo page = block.first() + slot;
-    const bool leaves_clean = (taken.local & taken.clean) >> slot & 1;
-    if (!leaves_clean) return table_->unlock(page, word);
+    const bool leaves = (taken.local >> slot & 1) != 0;
+    if (leaves) PageTable::mark(word, mark);
+    if (!leaves || (taken.clean >> slot & 1) == 0) return table_->unlock(page, word);
     table_->unlock(page, word, Entry::remote(Entry(word.load(std::memory_order_relaxed)).location()));
   });
-  if (taken.remains) admit(block.first());
-  const auto pages = static_cast<std::uint64_t>(std::popcount(taken.local));
+  if (taken.remains) admit(block, victim.queue);
   budget_.release(pages);
   PagerStats::add(stats_->evicted, pages);
   PagerStats::add(stats_->dropped, static_cast<std::uint64_t>(std::popcount(taken.local & taken.clean)));
-  return pages;
+  return taken;
 }
 
-// Locks every page of the block that nobody else has, whatever its state: see evict_block.
-Pager::Taken Pager::take(BlockNo block) noexcept {
+// Locks every page of the block that nobody else has, whatever its state, but for local ones that are in another queue:
+// see evict_block.
+Pager::Taken Pager::take(Victim victim, bool mercy) noexcept {
+  const BlockNo block = victim.block;
   Taken taken{.block = block, .words = table_->find(block.first())};
   // From here on, who makes a page of this block local queues it again. Who has done so before is seen below.
-  taken.words[0].fetch_and(~Entry::kQueued, std::memory_order_seq_cst);
+  taken.words[victim.queue].fetch_and(~Entry::kQueued, std::memory_order_seq_cst);
+  const auto elsewhere = [&](Entry entry) {
+    return entry.is(PageState::resident) && victims_.queue_of(entry.mark()) != victim.queue;
+  };
   for (std::uint32_t slot = 0; slot < kBlockPages; ++slot) {
     Word& word = taken.words[slot];
     Entry entry(word.load(std::memory_order_relaxed));
-    if (entry.is(PageState::none)) continue;
+    if (entry.is(PageState::none) || (!entry.busy() && elsewhere(entry))) continue;
     // What counts is what it is when it is taken: the program may have hidden it since.
     if (entry.busy() || !table_->try_lock(word, entry.state(), &entry)) {
       taken.remains = true;
+      continue;
+    }
+    Mark mark = entry.mark();
+    if (elsewhere(entry)) {
+      table_->unlock(block.first() + slot, word);
+      continue;
+    }
+    if (mercy && entry.is(PageState::resident) && victims_.spare(mark)) {
+      taken.spared = true;
+      PageTable::mark(word, mark);
+      admit(block, victims_.queue_of(mark));
+      table_->unlock(block.first() + slot, word);
       continue;
     }
     taken.locked |= Slots{1} << slot;

@@ -66,6 +66,11 @@ struct Pager::Wanted {
   std::array<Segment, Group::kMost> segments;
   std::size_t count = 0;
 
+  [[nodiscard]] std::uint32_t pages() const noexcept {
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < count; ++i) sum += segments[i].count;
+    return sum;
+  }
   // Frames that follow one another, into memory that does, are one segment.
   void add(FrameNo frame, std::byte* into) noexcept {
     Segment* const last = count > 0 ? &segments[count - 1] : nullptr;
@@ -85,7 +90,7 @@ Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
   budget_.release(group.count - static_cast<std::uint32_t>(std::popcount(there)));
   for (std::uint32_t i = 0; i < group.count; ++i) {
     const bool here = (there >> i & 1) != 0;
-    if (here) admit(group.pages[i]);
+    if (here) arrive(group.pages[i], *group.words[i], PageState::untouched);
     table_->unlock(group.pages[i], *group.words[i], Entry(here ? PageState::resident : PageState::untouched));
   }
   return there != 0 ? Served::zeros : Served::failed;
@@ -94,7 +99,9 @@ Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
 Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept {
   const NodeId node = entry.location().node;
   const bool buffered = buffer_.take(page, faulter.bounce);
-  Group group(Miss{page, buffered ? Miss::From::buffer : Miss::From::node, !frames_.is_near(node)}, word);
+  const bool far = !frames_.is_near(node);
+  const std::uint32_t one_in = costs_[far].one_in(far ? 8 : 2);
+  Group group(Miss{page, buffered ? Miss::From::buffer : Miss::From::node, far, one_in}, word);
   gather(group, entry, faulter);
   const auto bounce = [&](std::uint32_t i) { return faulter.bounce + i * kPageSize; };
   Wanted wanted;
@@ -107,7 +114,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
       wanted.add(group.where(i).frame, bounce(i));
     }
   }
-  const Errc result = wanted.count > 0 ? read(node, wanted) : Errc::ok;
+  const Errc result = wanted.count > 0 ? read(node, wanted, faulter) : Errc::ok;
   // The page itself is dirty at once if it is written to; those that come along are clean in any case.
   Slots there = 0;
   const auto place = [&](PageRun run, std::uint32_t first) { return memory_.place(run, bounce(first), true); };
@@ -126,7 +133,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
       continue;
     }
     const bool clean = i > 0 || !write;
-    admit(each);
+    arrive(each, *group.words[i], PageState::remote);
     table_->unlock(each, *group.words[i], clean ? Entry::clean(where) : Entry(PageState::resident));
     if (!clean) release(where);
   }
@@ -219,6 +226,7 @@ void Pager::read_ahead(const Group& group, NodeId node, Faulter& faulter) noexce
   for (std::uint32_t i = 0; i < count; ++i) table_->unlock(locked[i].first, *locked[i].second);
   if (count == 0) return;
   PagerStats::add(stats_of(faulter).pages_around, count);
+  faulter.around = count;
   if (group.to_buffer) tell(group, Brought{.pages = count, .mapped = false}, faulter);
 }
 
@@ -238,6 +246,7 @@ void Pager::tell(const Group& group, const Brought& brought, Faulter& faulter) n
 void Pager::tell_mapped(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept {
   if (group.count == 1) return;
   const auto placed = static_cast<std::uint32_t>(std::popcount(there & ~Slots{1}));
+  faulter.along = placed;
   tell(group, Brought{.pages = placed, .from_buffer = from_buffer, .covered = covered(group, there)}, faulter);
 }
 
@@ -261,10 +270,15 @@ std::uint32_t Pager::covered(const Group& group, Slots there) const noexcept {
   return steps;
 }
 
-Errc Pager::read(NodeId node, const Wanted& wanted) noexcept {
+Errc Pager::read(NodeId node, const Wanted& wanted, const Faulter& faulter) noexcept {
   const Deadline patience(kMostPatience);
   for (;;) {
+    const auto start = faulter.timed ? Clock::now() : Clock::time_point();
     const Errc result = frames_.read(node, std::span(wanted.segments).first(wanted.count));
+    if (result == Errc::ok && faulter.timed) {
+      const auto took = static_cast<std::uint64_t>(Nanos(Clock::now() - start).count());
+      costs_[!frames_.is_near(node)].note(wanted.pages(), took);
+    }
     if (result != Errc::disconnected && result != Errc::timeout) return result;
     if (const Errc decided = frames_.wait_until_decided(node, patience); decided != Errc::ok) return decided;
   }

@@ -7,9 +7,9 @@ namespace comex {
 namespace {
 
 using testing_support::kFirst;
-using testing_support::PagerTest;
+using testing_support::PagerFixture;
 
-class PagerFetchTest : public PagerTest {};
+class PagerFetchTest : public PagerFixture {};
 
 // Brings the pages that a test says.
 class AsPlanned final : public Prefetcher {
@@ -22,7 +22,7 @@ class AsPlanned final : public Prefetcher {
   mutable Brought result;
 };
 
-class PlannedTest : public PagerTest {
+class PlannedTest : public PagerFixture {
  protected:
   // All pages have been written and are remote, and `page` is to bring others.
   void begin_remote(std::uint32_t page, const Plan& plan, std::uint32_t local = 1024, std::uint16_t nodes = 1) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "pager/evict/choice.h"
 #include "pager/fake_program_test.h"
 #include "pager/prefetch/choice.h"
 
@@ -22,15 +23,16 @@ class SomePins final : public Pins {
   std::atomic<std::uint64_t> first_block{0};
 };
 
-class PagerTest : public ::testing::Test {
+class PagerFixture : public ::testing::Test {
  protected:
   void begin(std::uint32_t pages, std::uint32_t local, std::uint16_t nodes = 1,
              const Prefetcher& prefetcher = prefetcher_of(Prefetch::next)) {
+    test_ = ++tests;
     pages_ = pages;
     memory_ = std::make_unique<FakeMemory>(pages);
     frames_ = std::make_unique<FakeFrames>(nodes, pages + 1024);
     words_.set(local, local / 4);
-    victims_ = std::make_unique<Fifo>(*memory_, pages);
+    victims_ = make_victims(evict_, *memory_, pages, budget_);
     auto pager = Pager::create({*memory_, *frames_, budget_, *victims_, prefetcher, pins_}, {.batches = 8});
     ASSERT_TRUE(pager) << pager.error().message;
     pager_ = *std::move(pager);
@@ -48,6 +50,9 @@ class PagerTest : public ::testing::Test {
   Served resolve(std::uint32_t page, bool write) {
     thread_local std::vector<std::byte> bounce((1 + Faulter::kMostAlong) * kPageSize);
     thread_local Faulter faulter{bounce.data(), {}};
+    thread_local std::uint32_t test = 0;
+    if (test != test_) faulter.history = {};  // of another test
+    test = test_;
     last_ = pager_->fault(kFirst + page, write, faulter);
     EXPECT_NE(last_, Served::not_ours);
     EXPECT_NE(last_, Served::failed);
@@ -61,13 +66,16 @@ class PagerTest : public ::testing::Test {
   }
   std::uint64_t faults(Served served) { return pager_->stats().faults[static_cast<std::size_t>(served)]; }
 
+  static inline std::uint32_t tests = 0;
+  std::uint32_t test_ = 0;
+  Evict evict_ = Evict::fifo;
   std::uint32_t pages_ = 0;
   Budget words_;
   Account account_;
   Share budget_{words_, account_};
   std::unique_ptr<FakeMemory> memory_;
   std::unique_ptr<FakeFrames> frames_;
-  std::unique_ptr<Fifo> victims_;
+  std::unique_ptr<Victims> victims_;
   SomePins pins_;
   std::unique_ptr<Pager> pager_;
   std::atomic<Served> last_{Served::already};

@@ -13,7 +13,7 @@ namespace comex {
 namespace {
 
 using testing_support::kFirst;
-using testing_support::PagerTest;
+using testing_support::PagerFixture;
 
 // Brings neighbours in with every page.
 class AllAround final : public Prefetcher {
@@ -37,7 +37,20 @@ class AllAround final : public Prefetcher {
 
 const AllAround all_around;
 
-TEST_F(PagerTest, fault_elsewhereIsNotOurs) {
+const auto kEachPolicy = ::testing::Values(Evict::fifo, Evict::clock, Evict::two_queues);
+
+std::string name_of(Evict evict) {
+  return std::string(kEvictNames[static_cast<std::size_t>(evict)]);
+}
+
+// Whatever the policy, a page is where its entry says.
+class PagerTest : public PagerFixture, public ::testing::WithParamInterface<Evict> {
+ protected:
+  PagerTest() { evict_ = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Evict, PagerTest, kEachPolicy, [](const auto& each) { return name_of(each.param); });
+
+TEST_P(PagerTest, fault_elsewhereIsNotOurs) {
   begin(64, 64);
   Faulter faulter;
   EXPECT_EQ(pager_->fault(kFirst + 64, false, faulter), Served::not_ours);
@@ -45,7 +58,7 @@ TEST_F(PagerTest, fault_elsewhereIsNotOurs) {
   EXPECT_EQ(pager_->fault(PageNo{UINT64_MAX >> kPageShift}, false, faulter), Served::not_ours);
 }
 
-TEST_F(PagerTest, fault_firstTouchBringsZeros) {
+TEST_P(PagerTest, fault_firstTouchBringsZeros) {
   begin(64, 64);
   EXPECT_EQ(load(7), 0U);
   EXPECT_EQ(last_, Served::zeros);
@@ -54,14 +67,14 @@ TEST_F(PagerTest, fault_firstTouchBringsZeros) {
   EXPECT_FALSE(memory_->there(kFirst + 8)) << "nothing that nobody asked for";
 }
 
-TEST_F(PagerTest, fault_firstTouchesInOrderComeInLargePieces) {
+TEST_P(PagerTest, fault_firstTouchesInOrderComeInLargePieces) {
   begin(1024, 1024);
   for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
   EXPECT_EQ(budget_.local(), 1024U);
   EXPECT_LT(faults(Served::zeros), 50U);
 }
 
-TEST_F(PagerTest, evict_pagesComeBackAsTheyWere) {
+TEST_P(PagerTest, evict_pagesComeBackAsTheyWere) {
   begin(256, 256);
   for (std::uint32_t page = 0; page < 256; ++page) store(page, 1000 + page);
   send_all();
@@ -72,7 +85,7 @@ TEST_F(PagerTest, evict_pagesComeBackAsTheyWere) {
   for (std::uint32_t page = 0; page < 256; ++page) EXPECT_EQ(load(page), 1000 + page);
 }
 
-TEST_F(PagerTest, evict_aBlockIsOneGuardAndOneDiscard) {
+TEST_P(PagerTest, evict_aBlockIsOneGuardAndOneDiscard) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 64; page += 2) store(page, page);
   EXPECT_EQ(pager_->evict(1), 32U);
@@ -81,7 +94,7 @@ TEST_F(PagerTest, evict_aBlockIsOneGuardAndOneDiscard) {
   for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(page), page % 2 == 0 ? page : 0);
 }
 
-TEST_F(PagerTest, fault_stagedPageIsServedFromThere) {
+TEST_P(PagerTest, fault_stagedPageIsServedFromThere) {
   begin(64, 64);
   store(5, 55);
   EXPECT_EQ(pager_->evict(1), 1U);
@@ -95,7 +108,7 @@ TEST_F(PagerTest, fault_stagedPageIsServedFromThere) {
   EXPECT_EQ(frames_->used(), 1U) << "the frame of the first time was given back";
 }
 
-TEST_F(PagerTest, fault_whileTheWriteIsUnderWay) {
+TEST_P(PagerTest, fault_whileTheWriteIsUnderWay) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
   frames_->hold_writes(true);
@@ -112,7 +125,7 @@ TEST_F(PagerTest, fault_whileTheWriteIsUnderWay) {
   EXPECT_EQ(frames_->used(), 64U);
 }
 
-TEST_F(PagerTest, evict_cleanPagesAreDropped) {
+TEST_P(PagerTest, evict_cleanPagesAreDropped) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
   send_all();
@@ -125,7 +138,7 @@ TEST_F(PagerTest, evict_cleanPagesAreDropped) {
   EXPECT_EQ(load(3), 3U);
 }
 
-TEST_F(PagerTest, fault_writeMakesACleanPageDirty) {
+TEST_P(PagerTest, fault_writeMakesACleanPageDirty) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
   send_all();
@@ -141,7 +154,7 @@ TEST_F(PagerTest, fault_writeMakesACleanPageDirty) {
   EXPECT_EQ(load(4), 44U);
 }
 
-TEST_F(PagerTest, fault_twoWritesToACleanPageGiveItsFrameBackOnce) {
+TEST_P(PagerTest, fault_twoWritesToACleanPageGiveItsFrameBackOnce) {
   begin(64, 64);
   store(0, 1);
   for (int round = 0; round < 2000; ++round) {
@@ -155,7 +168,7 @@ TEST_F(PagerTest, fault_twoWritesToACleanPageGiveItsFrameBackOnce) {
   EXPECT_EQ(frames_->used(), 1U);  // and FakeFrames has complained if one came back twice
 }
 
-TEST_F(PagerTest, fault_scanReadsLargePieces) {
+TEST_P(PagerTest, fault_scanReadsLargePieces) {
   begin(1024, 1024);
   for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
   send_all();
@@ -164,7 +177,7 @@ TEST_F(PagerTest, fault_scanReadsLargePieces) {
   EXPECT_EQ(pager_->stats().pages_in, 1024U);
 }
 
-TEST_F(PagerTest, fault_randomAccessBringsInNothingElse) {
+TEST_P(PagerTest, fault_randomAccessBringsInNothingElse) {
   begin(1024, 1024);
   for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
   send_all();
@@ -172,7 +185,7 @@ TEST_F(PagerTest, fault_randomAccessBringsInNothingElse) {
   EXPECT_EQ(pager_->stats().pages_in, 500U);
 }
 
-TEST_F(PagerTest, fault_neighboursComeInOneReadOfTheirOwn) {
+TEST_P(PagerTest, fault_neighboursComeInOneReadOfTheirOwn) {
   begin(1024, 1024, 1, all_around);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, 100 + page);
   send_all();
@@ -188,7 +201,7 @@ TEST_F(PagerTest, fault_neighboursComeInOneReadOfTheirOwn) {
   EXPECT_EQ(budget_.local(), 5U) << "what is in the buffer is not mapped";
 }
 
-TEST_F(PagerTest, fault_copiesInTheBufferDoNotOutliveTheirPage) {
+TEST_P(PagerTest, fault_copiesInTheBufferDoNotOutliveTheirPage) {
   begin(1024, 1024, 1, all_around);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, 100 + page);
   send_all();
@@ -202,7 +215,7 @@ TEST_F(PagerTest, fault_copiesInTheBufferDoNotOutliveTheirPage) {
   EXPECT_EQ(load(39), 2U);
 }
 
-TEST_F(PagerTest, fault_overTheBudgetEvictsFirst) {
+TEST_P(PagerTest, fault_overTheBudgetEvictsFirst) {
   begin(4096, 512);
   for (std::uint32_t page = 0; page < 4096; ++page) store(page, page);
   EXPECT_LE(budget_.local(), 512U);
@@ -211,7 +224,7 @@ TEST_F(PagerTest, fault_overTheBudgetEvictsFirst) {
   for (std::uint32_t page = 0; page < 4096; ++page) EXPECT_EQ(load(page), page);
 }
 
-TEST_F(PagerTest, evict_endsThoughTheFirstInVainIsNotSeenAgain) {
+TEST_P(PagerTest, evict_endsThoughTheFirstInVainIsNotSeenAgain) {
   begin(128, 128);
   store(64, 1);
   store(0, 2);
@@ -222,7 +235,7 @@ TEST_F(PagerTest, evict_endsThoughTheFirstInVainIsNotSeenAgain) {
   EXPECT_EQ(pager_->evict(64), 1U);
 }
 
-TEST_F(PagerTest, evict_leavesPinnedPages) {
+TEST_P(PagerTest, evict_leavesPinnedPages) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
   pins_.first_block = 0b110;
@@ -235,7 +248,7 @@ TEST_F(PagerTest, evict_leavesPinnedPages) {
   EXPECT_EQ(load(2), 222U);
 }
 
-TEST_F(PagerTest, evict_withoutRoomThePagesStay) {
+TEST_P(PagerTest, evict_withoutRoomThePagesStay) {
   begin(4096, 4096);
   std::vector<comex::Run> everything;
   for (std::uint32_t page = 0; page < 4096; ++page) store(page, page);
@@ -260,8 +273,9 @@ class FullPagerTest : public PagerTest {
   }
   std::vector<comex::Run> others_;
 };
+INSTANTIATE_TEST_SUITE_P(Evict, FullPagerTest, kEachPolicy, [](const auto& each) { return name_of(each.param); });
 
-TEST_F(FullPagerTest, evict_onlyPagesThatNeedNotBeSentLeave) {
+TEST_P(FullPagerTest, evict_onlyPagesThatNeedNotBeSentLeave) {
   begin(2048, 2048);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
   send_all();
@@ -286,7 +300,7 @@ TEST_F(FullPagerTest, evict_onlyPagesThatNeedNotBeSentLeave) {
   for (std::uint32_t page = 0; page < 2048; ++page) EXPECT_EQ(load(page), page);
 }
 
-TEST_F(FullPagerTest, fault_beyondTheBudgetDoesNotWait) {
+TEST_P(FullPagerTest, fault_beyondTheBudgetDoesNotWait) {
   begin(2048, 640);
   fill();
   for (std::uint32_t page = 0; page < 2048; ++page) store(page, page);
@@ -298,7 +312,7 @@ TEST_F(FullPagerTest, fault_beyondTheBudgetDoesNotWait) {
   for (std::uint32_t page = 0; page < 2048; ++page) EXPECT_EQ(load(page), page + 1);
 }
 
-TEST_F(FullPagerTest, emptyStaging_whatNobodyTakesComesBack) {
+TEST_P(FullPagerTest, emptyStaging_whatNobodyTakesComesBack) {
   begin(2048, 2048);
   for (std::uint32_t page = 0; page < 2048; ++page) store(page, page);
   fill();
@@ -311,7 +325,7 @@ TEST_F(FullPagerTest, emptyStaging_whatNobodyTakesComesBack) {
   for (std::uint32_t page = 0; page < 2048; ++page) EXPECT_EQ(load(page), page);
 }
 
-TEST_F(FullPagerTest, hold_whatNobodyTakesComesBack) {
+TEST_P(FullPagerTest, hold_whatNobodyTakesComesBack) {
   begin(2048, 2048);
   for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
   fill();
@@ -326,7 +340,7 @@ TEST_F(FullPagerTest, hold_whatNobodyTakesComesBack) {
   for (std::uint32_t page = 0; page < 1024; ++page) EXPECT_EQ(load(1024 + page), page);
 }
 
-TEST_F(PagerTest, pagesAt_whatANodeHasTheOnlyCopyOf) {
+TEST_P(PagerTest, pagesAt_whatANodeHasTheOnlyCopyOf) {
   begin(256, 256);
   for (std::uint32_t page = 0; page < 256; ++page) store(page, page);
   send_all();
@@ -336,7 +350,7 @@ TEST_F(PagerTest, pagesAt_whatANodeHasTheOnlyCopyOf) {
   EXPECT_EQ(pager_->pages_at(NodeId{0}), 255U);
 }
 
-TEST_F(PagerTest, stats_ofAFaulterAreItsOwn) {
+TEST_P(PagerTest, stats_ofAFaulterAreItsOwn) {
   begin(64, 64);
   std::vector<std::byte> bounce((1 + Faulter::kMostAlong) * kPageSize);
   PagerStats mine;
@@ -348,7 +362,7 @@ TEST_F(PagerTest, stats_ofAFaulterAreItsOwn) {
   EXPECT_EQ(words_.peak, 1U);
 }
 
-TEST_F(PagerTest, evict_writeDuringItIsNotLost) {
+TEST_P(PagerTest, evict_writeDuringItIsNotLost) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
   bool wrote = true;
@@ -361,7 +375,7 @@ TEST_F(PagerTest, evict_writeDuringItIsNotLost) {
   EXPECT_EQ(load(10), 1010U);
 }
 
-TEST_F(PagerTest, clear_zerosAndFramesBack) {
+TEST_P(PagerTest, clear_zerosAndFramesBack) {
   begin(192, 192);
   for (std::uint32_t page = 0; page < 192; ++page) store(page, 1 + page);
   send_all();
@@ -377,7 +391,7 @@ TEST_F(PagerTest, clear_zerosAndFramesBack) {
   EXPECT_EQ(frames_->used(), 62U);
 }
 
-TEST_F(PagerTest, forget_everythingComesBack) {
+TEST_P(PagerTest, forget_everythingComesBack) {
   begin(192, 192);
   for (std::uint32_t page = 0; page < 192; ++page) store(page, 1 + page);
   pager_->evict(100);
@@ -390,7 +404,7 @@ TEST_F(PagerTest, forget_everythingComesBack) {
   EXPECT_EQ(pager_->evict(10), 0U) << "what is left in the queue is nothing";
 }
 
-TEST_F(PagerTest, hide_eviction_letsThemBe) {
+TEST_P(PagerTest, hide_eviction_letsThemBe) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
   pager_->hide(PageRun{kFirst + 8, 4}, true);
@@ -402,7 +416,7 @@ TEST_F(PagerTest, hide_eviction_letsThemBe) {
   EXPECT_EQ(load(9), 9U);
 }
 
-TEST_F(PagerTest, hide_whoCanPeekTakesThemToo) {
+TEST_P(PagerTest, hide_whoCanPeekTakesThemToo) {
   begin(64, 64);
   memory_->peeks = true;
   for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
@@ -413,7 +427,7 @@ TEST_F(PagerTest, hide_whoCanPeekTakesThemToo) {
   for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(page), page);
 }
 
-TEST_F(PagerTest, hide_whatCannotBeReadAfterAllStays) {
+TEST_P(PagerTest, hide_whatCannotBeReadAfterAllStays) {
   begin(64, 64);
   memory_->peeks = true;
   memory_->refuse_to_peek = [](PageNo page) { return page == kFirst + 9; };
@@ -430,7 +444,7 @@ TEST_F(PagerTest, hide_whatCannotBeReadAfterAllStays) {
   EXPECT_EQ(load(10), 10U);
 }
 
-TEST_F(PagerTest, evict_endsWhereABlockIsEmptyAndAnotherCannotGo) {
+TEST_P(PagerTest, evict_endsWhereABlockIsEmptyAndAnotherCannotGo) {
   begin(128, 128);
   store(1, 1);
   store(65, 65);
@@ -439,16 +453,16 @@ TEST_F(PagerTest, evict_endsWhereABlockIsEmptyAndAnotherCannotGo) {
   EXPECT_EQ(pager_->evict(64), 0U);
 }
 
-TEST_F(PagerTest, relocate_takesEveryStateAlong) {
+TEST_P(PagerTest, relocate_takesEveryStateAlong) {
   begin(256, 256);
   pager_->forget(PageRun{kFirst + 128, 128});
   for (std::uint32_t page = 0; page < 64; ++page) store(page, 100 + page);
-  send_all();                // remote: 0 to 63
-  EXPECT_EQ(load(1), 101U);  // clean: 1
-  store(2, 202);             // dirty: 2
-  store(70, 170);            // dirty, of its first touch
+  send_all();                       // remote: 0 to 63
+  EXPECT_EQ(load(1), 101U);         // clean: 1
+  store(2, 202);                    // dirty: 2
+  EXPECT_GE(pager_->evict(2), 2U);  // staged: 2; 1 is remote again
+  store(70, 170);                   // dirty, of its first touch
   store(100, 200);
-  EXPECT_GE(pager_->evict(1), 2U);  // staged: 2; 1 is remote again
   EXPECT_EQ(state(2), PageState::staged);
   EXPECT_EQ(load(1), 101U);
   const auto used = frames_->used();
@@ -472,7 +486,7 @@ TEST_F(PagerTest, relocate_takesEveryStateAlong) {
   EXPECT_EQ(frames_->used(), 0U);
 }
 
-TEST_F(PagerTest, letGoUnguarded_whatWasCleanIsDirty) {
+TEST_P(PagerTest, letGoUnguarded_whatWasCleanIsDirty) {
   begin(64, 64);
   store(1, 101);
   send_all();
@@ -486,7 +500,7 @@ TEST_F(PagerTest, letGoUnguarded_whatWasCleanIsDirty) {
   EXPECT_EQ(load(1), 101U);
 }
 
-TEST_F(PagerTest, relocate_canLeaveZerosBehind) {
+TEST_P(PagerTest, relocate_canLeaveZerosBehind) {
   begin(128, 128);
   pager_->forget(PageRun{kFirst + 64, 64});
   store(1, 101);
@@ -498,7 +512,7 @@ TEST_F(PagerTest, relocate_canLeaveZerosBehind) {
   EXPECT_EQ(load(65), 101U);
 }
 
-TEST_F(PagerTest, relocate_whatIsHiddenStaysHidden) {
+TEST_P(PagerTest, relocate_whatIsHiddenStaysHidden) {
   begin(128, 128);
   pager_->forget(PageRun{kFirst + 64, 64});
   store(1, 101);
@@ -513,7 +527,7 @@ TEST_F(PagerTest, relocate_whatIsHiddenStaysHidden) {
   EXPECT_EQ(pager_->evict(64), 1U) << "who comes after is not hidden";
 }
 
-TEST_F(PagerTest, forget_whoComesAfterIsNotHidden) {
+TEST_P(PagerTest, forget_whoComesAfterIsNotHidden) {
   begin(64, 64);
   store(1, 101);
   pager_->hide(PageRun{kFirst + 1, 1}, true);
@@ -525,7 +539,7 @@ TEST_F(PagerTest, forget_whoComesAfterIsNotHidden) {
   EXPECT_EQ(pager_->evict(64), 1U);
 }
 
-TEST_F(PagerTest, guardClean_whatCannotBeGuardedIsDirty) {
+TEST_P(PagerTest, guardClean_whatCannotBeGuardedIsDirty) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 4; ++page) store(page, page);
   send_all();
@@ -542,7 +556,7 @@ TEST_F(PagerTest, guardClean_whatCannotBeGuardedIsDirty) {
   EXPECT_EQ(load(3), 3U);
 }
 
-TEST_F(PagerTest, letGo_leavesEverythingAsItWas) {
+TEST_P(PagerTest, letGo_leavesEverythingAsItWas) {
   begin(64, 64);
   for (std::uint32_t page = 0; page < 32; ++page) store(page, page);
   pager_->hold(PageRun{kFirst, 64});
@@ -552,7 +566,7 @@ TEST_F(PagerTest, letGo_leavesEverythingAsItWas) {
   EXPECT_EQ(load(31), 31U);
 }
 
-TEST_F(PagerTest, found_pagesThatWereThereCount) {
+TEST_P(PagerTest, found_pagesThatWereThereCount) {
   begin(128, 128);
   // Written before the pager came.
   const std::vector<std::byte> old(64 * kPageSize, std::byte{7});
@@ -564,7 +578,7 @@ TEST_F(PagerTest, found_pagesThatWereThereCount) {
   EXPECT_EQ(load(10), 0U);
 }
 
-TEST_F(PagerTest, fault_theOnlyCopyIsGone) {
+TEST_P(PagerTest, fault_theOnlyCopyIsGone) {
   begin(64, 64);
   store(5, 55);
   send_all();
@@ -575,7 +589,7 @@ TEST_F(PagerTest, fault_theOnlyCopyIsGone) {
   EXPECT_EQ(budget_.local(), 0U);
 }
 
-TEST_F(PagerTest, fault_memoryThatIsGone) {
+TEST_P(PagerTest, fault_memoryThatIsGone) {
   begin(64, 64);
   memory_->refuse_to_place = true;
   Faulter faulter;
@@ -592,20 +606,26 @@ TEST_F(PagerTest, fault_memoryThatIsGone) {
 struct Brings {
   const char* name;
   const Prefetcher* prefetcher;
+  Evict evict = Evict::fifo;
 };
-class PagerModelTest : public PagerTest, public ::testing::WithParamInterface<Brings> {};
+class PagerModelTest : public PagerFixture, public ::testing::WithParamInterface<Brings> {};
 INSTANTIATE_TEST_SUITE_P(Brings, PagerModelTest,
                          ::testing::Values(Brings{"next", &prefetcher_of(Prefetch::next)},
                                            Brings{"allAround", &all_around},
                                            Brings{"stride", &prefetcher_of(Prefetch::stride)},
                                            Brings{"readahead", &prefetcher_of(Prefetch::readahead)},
-                                           Brings{"leap", &prefetcher_of(Prefetch::leap)}),
-                         [](const auto& each) { return each.param.name; });
+                                           Brings{"leap", &prefetcher_of(Prefetch::leap)},
+                                           Brings{"auto", &prefetcher_of(Prefetch::automatic)},
+                                           Brings{"next", &prefetcher_of(Prefetch::next), Evict::clock},
+                                           Brings{"next", &prefetcher_of(Prefetch::next), Evict::two_queues},
+                                           Brings{"leap", &prefetcher_of(Prefetch::leap), Evict::two_queues}),
+                         [](const auto& each) { return each.param.name + ("_" + name_of(each.param.evict)); });
 
 TEST_P(PagerModelTest, everyWordAlwaysReadsAsLastWritten) {
   constexpr std::uint32_t kPages = 1024;
   constexpr unsigned kThreads = 3;
   constexpr int kSteps = 30'000;
+  evict_ = GetParam().evict;
   begin(kPages, kPages / 8, 2, *GetParam().prefetcher);
   std::atomic<bool> stop{false};
   std::thread evictor([&] {

@@ -11,6 +11,7 @@
 #include <future>
 #include <optional>
 
+#include "pager/evict/fifo.h"
 #include "pager/fake_program_test.h"
 #include "pager/prefetch/next.h"
 

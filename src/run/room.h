@@ -14,11 +14,14 @@
 #include <cstdint>
 #include <new>
 
+#include "base/units.h"
 #include "pager/budget.h"
+#include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 #include "run/tally.h"
 #include "run/tuning.h"
+#include "trace/ring.h"
 
 namespace comex {
 
@@ -48,11 +51,13 @@ struct Room {
     std::atomic<std::uint32_t> stop_for{0};
     std::atomic<std::uint32_t> stopped{0};
     std::atomic<std::uint32_t> waits{Waits::no};
+    std::atomic<bool> traced{false};  // there may be faults in its ring
     Record record;
   };
 
   Delivery delivery = Delivery::inline_signal;  // how processes begin
-  Prefetch prefetch = Prefetch::next;
+  Prefetch prefetch = Prefetch::automatic;
+  Evict evict = Evict::fifo;
   Tuning tuning;
   Budget budget;
   std::atomic<std::uint32_t> keeper{0};   // its process id
@@ -61,9 +66,17 @@ struct Room {
   std::atomic<std::uint32_t> request{0};  // counts what processes ask of the keeper; it sleeps on this word
   std::atomic<std::uint32_t> used{0};     // no account beyond this index was ever opened
   std::atomic<bool> told{false};          // a process has said that the keeper is gone: one is enough
+  // When the trace began, in ns of Clock; 0: there is none. If there is, a ring for each account (trace/ring.h) follows
+  // in the file, on the next page.
+  std::atomic<std::uint64_t> trace_start{0};
   union {
     std::array<Owned, kAccounts> accounts;
   };
+
+  static constexpr std::size_t rings_at() { return (sizeof(Room) + kPageSize - 1) / kPageSize * kPageSize; }
+  static constexpr std::size_t bytes(bool traced) {
+    return traced ? rings_at() + kAccounts * sizeof(TraceRing) : sizeof(Room);
+  }
 
   Room() { new (&accounts) std::array<Owned, kAccounts>; }
   // In memory that is all zeros: so is a free account, and megabytes of them need not be touched.

@@ -52,6 +52,7 @@ struct MoveRequest {
   std::uint64_t mode;
   std::int64_t moved;
 };
+constexpr std::uint64_t kMoveOverHoles = 1 << 1;  // UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES
 constexpr unsigned long kMove = _IOWR(UFFDIO, 0x05, MoveRequest);
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
 
@@ -118,7 +119,7 @@ Errc UffdMemory::open_userfaultfd(Delivery delivery, bool old_kernel) noexcept {
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
-  if (delivery == Delivery::inline_signal) api.features |= UFFD_FEATURE_SIGBUS;
+  api.features |= delivery == Delivery::inline_signal ? UFFD_FEATURE_SIGBUS : UFFD_FEATURE_THREAD_ID;
   const std::uint64_t least = api.features;
   api.features |= kFeatureMove;
   moves_ = !old_kernel && ioctl(uffd, UFFDIO_API, &api) == 0;
@@ -257,10 +258,10 @@ void UffdMemory::clear_shelf(std::byte* shelf) noexcept {
   shelves_taken_.fetch_and(~(1U << index), std::memory_order_release);
 }
 
-std::uint64_t UffdMemory::move(PageRun from, std::byte* to, int* error) noexcept {
+std::uint64_t UffdMemory::move(PageRun from, std::byte* to, std::uint64_t mode, int* error) noexcept {
   std::uint64_t done = 0;
   while (done < bytes_of(from)) {
-    MoveRequest request{reinterpret_cast<std::uintptr_t>(to) + done, start_of(from) + done, bytes_of(from) - done, 0,
+    MoveRequest request{reinterpret_cast<std::uintptr_t>(to) + done, start_of(from) + done, bytes_of(from) - done, mode,
                         0};
     const int result = ioctl(uffd_, kMove, &request);
     *error = errno;
@@ -272,41 +273,47 @@ std::uint64_t UffdMemory::move(PageRun from, std::byte* to, int* error) noexcept
   return done >> kPageShift;
 }
 
-void UffdMemory::seize_run(PageRun run, std::byte* shelf, Seized& seized) noexcept {
+// Those of the run that are not wanted are leaving, or not there. They are moved along if they can be.
+void UffdMemory::seize_run(PageRun run, Slots wanted, Seized& seized) noexcept {
   const PageNo first = seized.block.first();
-  for (bool unshared = false; run.count > 0;) {
-    std::byte* const to = shelf + (run.first - first) * kPageSize;
+  PageNo unshared = run.first;  // up to here
+  while (run.count > 0) {
+    const auto slot = static_cast<std::uint32_t>(run.first - first);
     const PageRun one{run.first, 1};
+    std::byte* const to = seized.shelf + slot * kPageSize;
     int error = 0;
-    std::uint64_t moved = move(run, to, &error);
-    if (moved == 0 && error == EINVAL) moved = move(one, to, &error);  // the run may lie in several mappings
-    const Slots slots = slots_below(static_cast<std::uint32_t>(moved)) << (run.first - first);
-    seized.pages |= slots;
-    seized.moved |= slots;
-    // Busy: pinned; or shared with a relative since a fork, to be copied when it is written to. If it is busy still
-    // when that has been done, it is pinned.
-    if (moved == 0 && error == EBUSY && !unshared) {
-      unshared = true;
-      madvise(run.first.address(), bytes_of(run), kPopulateWrite);
-      continue;
+    std::uint64_t done = move(run, to, kMoveOverHoles, &error);
+    if (done == 0 && error == EINVAL)
+      done = move(one, to, kMoveOverHoles, &error);  // the run may lie in several mappings
+    seized.moved |= slots_below(static_cast<std::uint32_t>(done)) << slot;
+    if (done == 0 && (wanted >> slot & 1) == 0) {
+      const auto others = static_cast<std::uint64_t>(std::countr_zero(wanted >> slot));
+      done = std::min(others, run.count);
+    } else if (done == 0 && error == EBUSY && run.first >= unshared) {
+      // Pinned; or shared with a relative since a fork, to be copied when it is written to. If it is busy still when
+      // that has been done, it is pinned. Not those that are leaving: to write to them is a fault, which waits for us.
+      const PageRun alike{run.first, std::min<std::uint64_t>(run.count, std::countr_one(wanted >> slot))};
+      madvise(alike.first.address(), bytes_of(alike), kPopulateWrite);
+      unshared = alike.end();
+    } else if (done == 0) {
+      // Not writable, say: nobody can pin it in order to write.
+      if (error != EBUSY && guard(one) == Errc::ok) {
+        seized.pages |= Slots{1} << slot;
+        seized.bytes[slot] = run.first.address();
+      }
+      done = 1;
     }
-    // Not writable, say: nobody can pin it in order to write.
-    if (moved == 0 && error != EBUSY && guard(one) == Errc::ok) {
-      const auto slot = static_cast<std::uint32_t>(run.first - first);
-      seized.pages |= Slots{1} << slot;
-      seized.bytes[slot] = run.first.address();
-    }
-    moved = std::max<std::uint64_t>(moved, 1);
-    run = PageRun{run.first + moved, run.count - moved};
+    run = PageRun{run.first + done, run.count - done};
   }
 }
 
-Seized UffdMemory::seize(BlockNo block, Slots locked, Slots wanted) noexcept {
-  if (!sees_pins()) return Memory::seize(block, locked, wanted);
-  std::byte* const shelf = take_shelf();
-  Seized seized{.block = block, .shelf = shelf};
-  for_each_run(block, wanted, wanted, [&](PageRun run) { seize_run(run, shelf, seized); });
-  for_each_slot(seized.moved, [&](std::uint32_t slot) { seized.bytes[slot] = shelf + slot * kPageSize; });
+Seized UffdMemory::seize(BlockNo block, Slots locked, Slots wanted, Slots leaving) noexcept {
+  if (!sees_pins()) return Memory::seize(block, locked, wanted, leaving);
+  Seized seized{.block = block, .shelf = take_shelf()};
+  for_each_run(block, locked, wanted | leaving, [&](PageRun run) { seize_run(run, wanted, seized); });
+  const Slots moved = seized.moved & wanted;
+  seized.pages |= moved;
+  for_each_slot(moved, [&](std::uint32_t slot) { seized.bytes[slot] = seized.shelf + slot * kPageSize; });
   return seized;
 }
 
@@ -318,7 +325,7 @@ void UffdMemory::release(const Seized& seized, Slots back) noexcept {
     while (run.count > 0) {
       int error = 0;
       const PageNo from = PageNo::of(seized.shelf) + (run.first - seized.block.first());
-      std::uint64_t done = move(PageRun{from, run.count}, run.first.address(), &error);
+      std::uint64_t done = move(PageRun{from, run.count}, run.first.address(), 0, &error);
       if (done == 0 && place(PageRun{run.first, 1}, from.address(), false) == Errc::ok) done = 1;
       if (done == 0) sched_yield();  // no memory this moment
       run = PageRun{run.first + done, run.count - done};
@@ -341,7 +348,8 @@ Errc UffdMemory::next_touch(Touch* touch) noexcept {
   if (got != static_cast<ssize_t>(sizeof message)) return Errc::io;
   if (message.event != UFFD_EVENT_PAGEFAULT) return Errc::busy;  // nothing else was asked for
   constexpr std::uint64_t kWrites = UFFD_PAGEFAULT_FLAG_WRITE | UFFD_PAGEFAULT_FLAG_WP;
-  *touch = Touch{PageNo{message.arg.pagefault.address >> kPageShift}, (message.arg.pagefault.flags & kWrites) != 0};
+  const auto& fault = message.arg.pagefault;
+  *touch = Touch{PageNo{fault.address >> kPageShift}, (fault.flags & kWrites) != 0, fault.feat.ptid};
   return Errc::ok;
 }
 

@@ -24,6 +24,7 @@ class UffdMemory final : public Memory {
   struct Touch {
     PageNo page;
     bool write = false;
+    std::uint32_t thread = 0;  // that touched
   };
 
   explicit constexpr UffdMemory(OwnMemory& own) : own_(own) {}
@@ -48,7 +49,7 @@ class UffdMemory final : public Memory {
   Errc guard(PageRun pages) noexcept override;
   Errc unguard(PageRun pages) noexcept override;
   Errc discard(std::span<const PageRun> pages) noexcept override;
-  Seized seize(BlockNo block, Slots locked, Slots wanted) noexcept override;
+  Seized seize(BlockNo block, Slots locked, Slots wanted, Slots leaving) noexcept override;
   void release(const Seized& seized, Slots back) noexcept override;
   Errc peek(PageNo page, std::byte* to) noexcept override;
   [[nodiscard]] bool can_peek() const noexcept override { return through_ >= 0; }
@@ -77,8 +78,8 @@ class UffdMemory final : public Memory {
   std::byte* take_shelf() noexcept;
   void clear_shelf(std::byte* shelf) noexcept;
   // How many of the pages, from the first on, are there now and not at `from`. `error`: why not all.
-  std::uint64_t move(PageRun from, std::byte* to, int* error) noexcept;
-  void seize_run(PageRun run, std::byte* shelf, Seized& seized) noexcept;
+  std::uint64_t move(PageRun from, std::byte* to, std::uint64_t mode, int* error) noexcept;
+  void seize_run(PageRun run, Slots wanted, Seized& seized) noexcept;
 
   OwnMemory& own_;
   int uffd_ = -1;

@@ -166,11 +166,13 @@ TEST_P(UffdMemoryTest, discard_guardedComesBackUnguarded) {
 }
 
 TEST_P(UffdMemoryTest, seize_outOfReachUntilReleased) {
-  place_numbers(0, 10);
-  const Seized seized = memory_.seize(block(), 0x3ff, 0x3f7);
+  place_numbers(0, 3);
+  place_numbers(4, 6);
+  place_numbers(10, 1);
+  const Seized seized = memory_.seize(block(), 0x3ff, 0x3f7, 0);
   EXPECT_EQ(seized.pages, 0x3f7U);
   EXPECT_FALSE(can_write(2));
-  EXPECT_TRUE(can_read(3)) << "nobody wanted it";
+  EXPECT_TRUE(can_read(10)) << "nobody wanted it";
   for (const std::uint32_t slot : {0, 9}) EXPECT_EQ(*seized.bytes[slot], std::byte(slot));
   memory_.release(seized, 0x6);
   EXPECT_EQ(first_byte(1), 1);
@@ -181,10 +183,41 @@ TEST_P(UffdMemoryTest, seize_outOfReachUntilReleased) {
   EXPECT_FALSE(can_read(9));
 }
 
+TEST_P(UffdMemoryTest, seize_whatIsLeavingGoesAlong) {
+  if (!memory_.sees_pins()) GTEST_SKIP() << "this kernel does not move";
+  place_numbers(0, 10);
+  for (const std::uint64_t page : {1, 3, 5, 9}) ASSERT_EQ(memory_.guard(run(page, 1)), Errc::ok);
+  const PageRun hole = run(7, 1);
+  ASSERT_EQ(memory_.discard(std::span(&hole, 1)), Errc::ok);
+  const Seized seized = memory_.seize(block(), 0x3ff, 0x155, 0x22a);
+  EXPECT_EQ(seized.pages, 0x155U);
+  EXPECT_EQ(seized.moved & 0x37f, 0x37fU) << "in one go";
+  memory_.release(seized, 0x5);
+  for (const std::uint64_t page : {0, 2}) EXPECT_EQ(first_byte(page), static_cast<char>(page));
+  for (const std::uint64_t page : {1, 3, 4, 5, 6, 7, 8, 9}) EXPECT_FALSE(can_read(page)) << page;
+}
+
+// Pages that leave without being sent do not come in the way of those that are shared since a fork.
+TEST_P(UffdMemoryTest, seize_whatIsLeavingAndSharedWithAChild) {
+  place_numbers(0, 6);
+  for (const std::uint64_t page : {1, 2, 5}) ASSERT_EQ(memory_.guard(run(page, 1)), Errc::ok);
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  const Seized seized = memory_.seize(block(), 0x3f, 0x19, 0x26);
+  EXPECT_EQ(seized.pages, 0x19U);
+  for (const std::uint32_t slot : {0, 3, 4}) EXPECT_EQ(*seized.bytes[slot], std::byte(slot));
+  memory_.release(seized, 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
 TEST_P(UffdMemoryTest, seize_asOftenAsOneLikes) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(memory_.place_zeros(run(0, kPages)), Errc::ok);
-    const Seized seized = memory_.seize(block(), ~Slots{0}, ~Slots{0});
+    const Seized seized = memory_.seize(block(), ~Slots{0}, ~Slots{0}, 0);
     ASSERT_EQ(seized.pages, ~Slots{0});
     memory_.release(seized, 0);
     const PageRun all = run(0, kPages);
@@ -202,7 +235,7 @@ TEST_P(UffdMemoryTest, seize_notWhatTheKernelHasPinned) {
   if (!ring || syscall(SYS_io_uring_register, ring.get(), IORING_REGISTER_BUFFERS, &pinned, 1) != 0) {
     GTEST_SKIP() << "no io_uring here";
   }
-  const Seized seized = memory_.seize(block(), 0xf, 0xf);
+  const Seized seized = memory_.seize(block(), 0xf, 0xf, 0);
   EXPECT_EQ(seized.pages, 0xbU);
   EXPECT_TRUE(can_write(2));
   EXPECT_EQ(first_byte(2), 2);
@@ -216,7 +249,7 @@ TEST_P(UffdMemoryTest, seize_whatIsSharedWithAChild) {
     pause();
     _exit(0);
   }
-  const Seized seized = memory_.seize(block(), 0xf, 0xf);
+  const Seized seized = memory_.seize(block(), 0xf, 0xf, 0);
   EXPECT_EQ(seized.pages, 0xfU);
   EXPECT_EQ(*seized.bytes[3], std::byte{3});
   memory_.release(seized, 0);
@@ -227,7 +260,7 @@ TEST_P(UffdMemoryTest, seize_whatIsSharedWithAChild) {
 TEST_P(UffdMemoryTest, seize_whatMayNotBeWritten) {
   place_numbers(0, 4);
   mprotect((first_ + 1).address(), kPageSize, PROT_READ);
-  const Seized seized = memory_.seize(block(), 0xf, 0xf);
+  const Seized seized = memory_.seize(block(), 0xf, 0xf, 0);
   EXPECT_EQ(seized.pages, 0xfU);
   EXPECT_EQ(seized.moved & 2, 0U) << "it is read where it is";
   EXPECT_EQ(*seized.bytes[1], std::byte{1});
@@ -241,7 +274,7 @@ TEST_P(UffdMemoryTest, peek_whatMayNotBeRead) {
   place_numbers(0, 3);
   const auto allow = [&](int protection) { ASSERT_EQ(mprotect((first_ + 1).address(), kPageSize, protection), 0); };
   allow(PROT_NONE);
-  const Seized seized = memory_.seize(block(), 0x7, 0x2);
+  const Seized seized = memory_.seize(block(), 0x7, 0x2, 0);
   EXPECT_EQ(seized.pages, 0x2U);
   EXPECT_EQ(seized.moved, 0U);
   std::vector<std::byte> page(kPageSize);

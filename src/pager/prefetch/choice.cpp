@@ -1,5 +1,6 @@
 #include "pager/prefetch/choice.h"
 
+#include "pager/prefetch/automatic.h"
 #include "pager/prefetch/leap.h"
 #include "pager/prefetch/next.h"
 #include "pager/prefetch/none.h"
@@ -15,6 +16,7 @@ constinit const NextPages next;
 constinit const Strides stride;
 constinit const ReadAhead readahead;
 constinit const Leap leap;
+constinit const Automatic automatic;
 
 }  // namespace
 
@@ -25,8 +27,9 @@ const Prefetcher& prefetcher_of(Prefetch choice) noexcept {
     case Prefetch::stride: return stride;
     case Prefetch::readahead: return readahead;
     case Prefetch::leap: return leap;
+    case Prefetch::automatic: return automatic;
   }
-  return next;
+  return automatic;
 }
 
 }  // namespace comex

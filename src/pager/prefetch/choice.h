@@ -10,10 +10,11 @@
 
 namespace comex {
 
-enum class Prefetch : std::uint8_t { none, next, stride, readahead, leap };
+enum class Prefetch : std::uint8_t { none, next, stride, readahead, leap, automatic };
 
 // As users name them, in the order of the enumeration.
-inline constexpr std::array<std::string_view, 5> kPrefetchNames = {"none", "next", "stride", "readahead", "leap"};
+inline constexpr std::array<std::string_view, 6> kPrefetchNames = {"none",      "next", "stride",
+                                                                   "readahead", "leap", "auto"};
 
 inline std::optional<Prefetch> parse_prefetch(std::string_view name) {
   for (std::size_t i = 0; i < kPrefetchNames.size(); ++i) {

@@ -71,6 +71,16 @@ struct FaultStream {
   }
 };
 
+// Whether it is worth while to follow trends: of all streams together (prefetch/automatic.h).
+struct Trends {
+  std::uint32_t brought = 0;     // pages along them since that was last judged
+  std::uint32_t used = 0;        // ... of which were, as far as is known
+  bool measuring = false;        // what comes goes to the read buffer, where its use is seen
+  std::uint32_t trusted = 0;     // so many times it need not be measured again
+  std::uint32_t pause = 0;       // so many faults more without
+  std::uint32_t last_pause = 0;  // how long the last one was, if nothing has been of use since
+};
+
 struct History {
   static constexpr std::size_t kStreams = 8;
   static constexpr std::size_t kWhole = kStreams;
@@ -81,11 +91,13 @@ struct History {
   std::array<FaultStream, kStreams + 1> streams;
   std::uint8_t hand = 0;  // who is asked next to make room
 
-  // Of neighbours (prefetch/next.h):
+  // Of neighbours (prefetch/neighbours.h):
   std::uint32_t group = 0;    // how many are brought in together now
   std::uint32_t misses = 0;   // since they are not
   std::uint32_t brought = 0;  // since it was last judged whether they are of use
   std::uint32_t used = 0;     // ... of which were
+
+  Trends trends;
 
   // The stream that a fault belongs to; kNone.
   [[nodiscard]] std::size_t find(PageNo page) const noexcept {

@@ -20,34 +20,13 @@ Plan NextPages::plan(History& history, const Miss& miss) const noexcept {
   plan.after = scan.window;
   if (miss.far) plan.read_ahead();
   if (plan.after > 0 || miss.from != Miss::From::node || !miss.far) return plan;
-  // A group of neighbours begins at a multiple of its size, and so is in one block, and mostly in one run of frames.
-  const std::uint32_t size = around(history);
-  plan.before = static_cast<std::uint32_t>(miss.page.value % size);
-  plan.after = size - 1 - plan.before;
-  plan.mapped = false;
+  config_.neighbours.add_to(plan, history, miss);
   return plan;
 }
 
 void NextPages::brought(History& history, const Miss& miss, const Plan& plan, const Brought& brought) const noexcept {
   cover(history, miss, plan, brought);
-  if (!brought.mapped && !plan.mapped) judge(history, brought.pages);
-}
-
-std::uint32_t NextPages::around(History& history) const noexcept {
-  if (history.group > 1) return history.group;
-  return ++history.misses % config_.probe == 0 ? config_.fewest_around : 1;
-}
-
-void NextPages::judge(History& history, std::uint32_t pages) const noexcept {
-  history.brought += pages;
-  if (history.brought < config_.judged) return;
-  const std::uint32_t useful = history.used * config_.useful;
-  if (useful >= history.brought) {
-    history.group = std::min(config_.most_around, std::max(config_.fewest_around, 2 * history.group));
-  } else if (2 * useful < history.brought) {
-    history.group = history.group > config_.fewest_around ? history.group / 2 : 0;
-  }
-  history.brought = history.used = 0;
+  if (!plan.mapped) config_.neighbours.judge(history, brought.pages, miss.one_in);
 }
 
 }  // namespace comex

@@ -19,7 +19,9 @@ constexpr PageNo kFirst{0x7'f000'0000};
 // some pages, of which the first to come is the first to go.
 class Simulated {
  public:
-  Simulated(const Prefetcher& prefetcher, bool far) : prefetcher_(prefetcher), far_(far) {}
+  // `one_in`: see Miss.
+  Simulated(const Prefetcher& prefetcher, bool far, std::uint32_t one_in = 8)
+      : prefetcher_(prefetcher), far_(far), one_in_(one_in) {}
 
   // `thread`: whose history it is.
   void touch(std::uint64_t page, std::size_t thread = 0) {
@@ -55,7 +57,7 @@ class Simulated {
   void fault(std::uint64_t page, Where where, std::size_t thread) {
     buffered += where == Where::buffer;
     put(page, Where::mapped, false);
-    const Miss miss{kFirst + page, where == Where::buffer ? Miss::From::buffer : Miss::From::node, far_};
+    const Miss miss{kFirst + page, where == Where::buffer ? Miss::From::buffer : Miss::From::node, far_, one_in_};
     if (histories_.size() <= thread) histories_.resize(thread + 1);
     const Plan plan = prefetcher_.plan(histories_[thread], miss);
     known += plan.used;
@@ -93,6 +95,7 @@ class Simulated {
 
   const Prefetcher& prefetcher_;
   const bool far_;
+  const std::uint32_t one_in_;
   std::vector<History> histories_;
   std::unordered_map<std::uint64_t, Page> pages_;
   std::deque<std::uint64_t> mapped_;
@@ -141,6 +144,20 @@ void holes(Simulated& program) {  // a scan that leaves out a page now and then
   std::uint64_t page = 0;
   for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(page += random() % 16 == 0 ? 2 : 1);
 }
+void clusters(Simulated& program) {  // here and there sixteen neighbours, in no order
+  std::mt19937_64 random(3);
+  for (std::uint64_t i = 0; i < kTouches; i += 16) {
+    const std::uint64_t first = random() % 100'000 * 16;
+    for (std::uint64_t k = 0; k < 16; ++k) program.touch(first + k * 5 % 16);
+  }
+}
+void short_runs(Simulated& program) {
+  std::mt19937_64 random(4);
+  for (std::uint64_t i = 0; i < kTouches; i += 6) {
+    const std::uint64_t first = random() % 1'000'000;
+    for (std::uint64_t k = 0; k < 6; ++k) program.touch(first + k);
+  }
+}
 void random_pages(Simulated& program) {
   std::mt19937_64 random(5);
   for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(random() % 1'000'000);
@@ -161,6 +178,8 @@ constexpr std::array kWorkloads = {Workload{"sequential", sequential},
                                    Workload{"5 close rows", close_rows},
                                    Workload{"scan and random", scan_and_random},
                                    Workload{"holes", holes},
+                                   Workload{"clusters", clusters},
+                                   Workload{"short runs", short_runs},
                                    Workload{"random", random_pages}};
 
 Simulated run(Prefetch choice, void (*workload)(Simulated&), bool far = false) {
@@ -214,12 +233,44 @@ TEST(Policies, random_bringsNextToNothing) {
 
 TEST(Policies, leapFaultsLessThanReadAhead) {
   for (const Workload& workload : kWorkloads) {
-    if (workload.run == random_pages) continue;
+    // Where there is no trend there is nothing to follow: neighbours are another's.
+    if (workload.run == random_pages || workload.run == clusters || workload.run == short_runs) continue;
     const Simulated leap = run(Prefetch::leap, workload.run);
     const Simulated readahead = run(Prefetch::readahead, workload.run);
     EXPECT_LT(leap.faults + leap.buffered, (readahead.faults + readahead.buffered) * 3 / 4) << workload.name;
     EXPECT_LT(leap.faults, readahead.faults) << workload.name;
   }
+}
+
+// As good as the better of the two that it picks from, or nearly.
+TEST(Policies, autoIsNotFarBehindTheBest) {
+  for (const bool far : {false, true}) {
+    for (const Workload& workload : kWorkloads) {
+      const Simulated picks = run(Prefetch::automatic, workload.run, far);
+      const Simulated leap = run(Prefetch::leap, workload.run, far);
+      const Simulated next = run(Prefetch::next, workload.run, far);
+      // Near, neighbours are not read: what is not followed faults.
+      const std::uint64_t best = far ? std::min(leap.faults, next.faults) : leap.faults;
+      EXPECT_LE(picks.faults, best + best / 7) << workload.name << (far ? ", far" : ", near");
+    }
+  }
+}
+
+TEST(Policies, autoStopsWhatIsInVain) {
+  // Three pages in a row, again and again, and never the fourth.
+  const auto in_vain = [](Simulated& program) {
+    std::mt19937_64 random(4);
+    for (std::uint64_t i = 0; i < kTouches; i += 3) {
+      const std::uint64_t first = random() % 1'000'000;
+      for (std::uint64_t k = 0; k < 3; ++k) program.touch(first + k);
+    }
+  };
+  Simulated leap(prefetcher_of(Prefetch::leap), false, 2);
+  in_vain(leap);
+  Simulated picks(prefetcher_of(Prefetch::automatic), false, 2);
+  in_vain(picks);
+  ASSERT_LT(2 * leap.used, leap.brought);
+  EXPECT_LT(picks.brought, leap.brought / 3);
 }
 
 // To be read.

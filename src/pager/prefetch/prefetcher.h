@@ -23,7 +23,8 @@ struct Miss {
 
   PageNo page;
   From from = From::node;
-  bool far = false;  // at a node where one read costs more than its bytes: reading more at once saves something
+  bool far = false;          // at a node where one read costs more than its bytes: reading more at once saves something
+  std::uint32_t one_in = 8;  // of pages that come along, one in so many must be used to be worth it
 };
 
 struct Plan {

@@ -131,6 +131,7 @@ void Census::end(std::size_t index) {
   if (ended_.size() < kMostKept) {
     ended_.push_back(ProcessFigures{watched.pid, name_of(owned.record), std::move(figures)});
   }
+  if (on_end_) on_end_(index);
   room_.close_account(owned);
 }
 

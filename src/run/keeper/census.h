@@ -9,9 +9,11 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -54,8 +56,10 @@ struct ProcessFigures {
 
 class Census {
  public:
-  // REQUIRES: the room outlives this.
-  explicit Census(Room& room) : room_(room) {}
+  // REQUIRES: the room outlives this. `on_end`, if any, is told the account of a process that has ended, while it is
+  // still open.
+  explicit Census(Room& room, std::function<void(std::size_t account)> on_end = nullptr)
+      : room_(room), on_end_(std::move(on_end)) {}
 
   void look();
   [[nodiscard]] std::size_t living() const { return watched_.size(); }
@@ -77,6 +81,7 @@ class Census {
   void end(std::size_t index);
 
   Room& room_;
+  const std::function<void(std::size_t)> on_end_;
   std::unordered_map<std::size_t, Watched> watched_;  // by account
   std::vector<ProcessFigures> ended_;
   std::uint64_t ended_count_ = 0;

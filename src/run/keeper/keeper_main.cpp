@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 
 #include "base/fd.h"
 #include "base/log.h"
@@ -24,6 +27,7 @@
 #include "run/keeper/keeper_options.h"
 #include "run/keeper/keeper_server.h"
 #include "run/keeper/run_report.h"
+#include "run/keeper/tracer.h"
 #include "run/keeper/waker.h"
 #include "run/room.h"
 
@@ -36,8 +40,9 @@ constexpr Millis kFirstFrame{2'000};  // for the pool to say whether it has memo
 constexpr Millis kFirstLook{5};       // ... and how often to ask
 constexpr Millis kScraps{200};        // having refused what it usually gives: to find less
 
-Expected<Room*> map_room(const Fd& file) {
-  void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+// With the rings behind it, if there is a trace.
+Expected<Room*> map_room(const Fd& file, bool traced) {
+  void* const memory = mmap(nullptr, Room::bytes(traced), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return system_error("cannot map memory to share");
   return static_cast<Room*>(memory);
 }
@@ -63,14 +68,33 @@ struct Birthright {
   Fd program{number_of(KeeperFile::program)};
   Fd report{number_of(KeeperFile::report)};
   Fd stats;
+  Fd trace;
   Fd done;
 };
+
+TraceHeader header_of(const KeeperOptions& options, const Room& room) {
+  const auto since = [](auto now) { return static_cast<std::uint64_t>(Nanos(now.time_since_epoch()).count()); };
+  const std::uint64_t age = since(Clock::now()) - room.trace_start.load(std::memory_order_relaxed);
+  return TraceHeader{.page_size = kPageSize,
+                     .start = since(std::chrono::system_clock::now()) - age,
+                     .local = options.local,
+                     .command = options.command};
+}
 
 class Keeping {
  public:
   // From here on processes are watched, whether there is a pool for them yet or not.
-  Keeping(const KeeperOptions& options, Room& room)
-      : options_(options), room_(room), waker_(room, options.local >> kPageShift), census_(room) {}
+  Keeping(const KeeperOptions& options, Room& room, const Birthright& files)
+      : options_(options),
+        room_(room),
+        waker_(room, options.local >> kPageShift),
+        census_(room, [this](std::size_t account) {
+          if (tracer_) tracer_->finish(account);
+        }) {
+    if (!files.trace) return;
+    auto* const rings = reinterpret_cast<TraceRing*>(reinterpret_cast<std::byte*>(&room) + Room::rings_at());
+    tracer_.emplace(room, std::span(rings, Room::kAccounts), files.room, files.trace, header_of(options, room));
+  }
 
   Expected<void> connect() {
     PoolConfig config = options_.pool;
@@ -151,6 +175,7 @@ class Keeping {
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<KeeperServer> keeper_;
   Waker waker_;
+  std::optional<Tracer> tracer_;
   Census census_;
   Notices notices_;
   std::map<std::uint16_t, std::string> urls_;  // of all sessions so far
@@ -169,6 +194,7 @@ Expected<KeeperOptions> read_options() {
 Birthright take_files() {
   Birthright files;
   if (fcntl(number_of(KeeperFile::stats), F_GETFD) >= 0) files.stats = Fd(number_of(KeeperFile::stats));
+  if (fcntl(number_of(KeeperFile::trace), F_GETFD) >= 0) files.trace = Fd(number_of(KeeperFile::trace));
   if (fcntl(number_of(KeeperFile::done), F_GETFD) >= 0) files.done = Fd(number_of(KeeperFile::done));
   // The program's input and output are not ours to hold open.
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -182,9 +208,9 @@ void say(const Fd& to, const KeeperReport& report) {
 }
 
 Expected<void> keep(const KeeperOptions& options, Birthright& files) {
-  const auto room = map_room(files.room);
+  const auto room = map_room(files.room, static_cast<bool>(files.trace));
   if (!room) return room.error();
-  Keeping keeping(options, **room);
+  Keeping keeping(options, **room, files);
   if (auto connected = keeping.connect(); !connected) return connected;
   keeping.listen(std::move(files.listener));
   say(files.report, {});
@@ -196,6 +222,7 @@ Expected<void> keep(const KeeperOptions& options, Birthright& files) {
 
 int run() {
   setpriority(PRIO_PROCESS, 0, kPriority);  // where that is allowed
+  signal(SIGXFSZ, SIG_IGN);                 // of a file that grows too large
   const auto options = read_options();
   if (!options) {
     fmt::print(stderr, "comex: comex-keeper is run by `comex run`: {}\n", options.error().message);

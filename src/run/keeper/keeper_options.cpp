@@ -26,6 +26,7 @@ std::string to_bytes(const KeeperOptions& options) {
             {"own_memory", options.own_memory},
             {"stock", options.stock},
             {"program", options.program},
+            {"command", options.command},
             {"log", options.log},
             {"summary", options.summary}};
   for (const Url& url : options.pool.nodes) json["nodes"].push_back(url.text());
@@ -53,6 +54,7 @@ Expected<KeeperOptions> keeper_options_from(const std::string& bytes) {
     json.at("own_memory").get_to(options.own_memory);
     json.at("stock").get_to(options.stock);
     json.at("program").get_to(options.program);
+    json.at("command").get_to(options.command);
     json.at("log").get_to(options.log);
     json.at("summary").get_to(options.summary);
     return options;

@@ -17,10 +17,11 @@ enum class KeeperFile : int {
   report,    // a pipe: whether it is ready; see KeeperReport
   options,   // KeeperOptions
   stats,     // where to write what happened, at the end
+  trace,     // where to write faults, as they come
   done,      // held until all of that is done
 };
 inline constexpr int kFirstKeeperFile = 3;
-inline constexpr int kKeeperFiles = 7;
+inline constexpr int kKeeperFiles = 8;
 constexpr int number_of(KeeperFile file) noexcept {
   return kFirstKeeperFile + static_cast<int>(file);
 }
@@ -31,6 +32,7 @@ struct KeeperOptions {
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
   std::uint32_t stock = 0;       // frames of a node that are kept at hand before more are asked for; 0: as usual
   std::string program;           // its name, for reports
+  std::string command;           // ... and its arguments
   std::string log;               // level
   bool summary = false;          // say on stderr what happened, at the end
 };

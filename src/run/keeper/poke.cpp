@@ -201,12 +201,8 @@ class Stopped {
   }
 
   static void open_mask(const Task& task) {
-    constexpr auto kGet = static_cast<__ptrace_request>(0x420a);  // PTRACE_GETSIGMASK
-    constexpr auto kSet = static_cast<__ptrace_request>(0x420b);
     std::uint64_t mask = 0;
-    if (ptrace(kGet, task.id, sizeof mask, &mask) != 0) return;
-    mask &= ~(bit(SIGSYS) | bit(SIGBUS));
-    ptrace(kSet, task.id, sizeof mask, &mask);
+    if (get_mask(task.id, &mask)) set_mask(task.id, mask & ~(bit(SIGSYS) | bit(SIGBUS)));
   }
 
   void let_go(Task& task) const {

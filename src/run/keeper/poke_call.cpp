@@ -13,8 +13,6 @@
 namespace comex {
 namespace {
 
-constexpr auto kGetMask = static_cast<__ptrace_request>(0x420a);  // PTRACE_GETSIGMASK
-constexpr auto kSetMask = static_cast<__ptrace_request>(0x420b);
 constexpr int kCallStop = SIGTRAP | 0x80;
 
 Error gone() {
@@ -90,22 +88,31 @@ void set_back_if(pid_t thread, Predicate&& is_unfinished) {
 
 }  // namespace
 
+bool get_mask(pid_t thread, std::uint64_t* mask) {
+  constexpr auto kGet = static_cast<__ptrace_request>(0x420a);  // PTRACE_GETSIGMASK
+  return ptrace(kGet, thread, sizeof *mask, mask) == 0;
+}
+
+bool set_mask(pid_t thread, std::uint64_t mask) {
+  constexpr auto kSet = static_cast<__ptrace_request>(0x420b);  // PTRACE_SETSIGMASK
+  return ptrace(kSet, thread, sizeof mask, &mask) == 0;
+}
+
 Expected<std::int64_t> make_call(pid_t thread, const ForeignCall& call, int* signal) {
   constexpr std::uint64_t kLongMode = 0x33;  // the code segment
   user_regs_struct before{};
   std::uint64_t mask = 0;
   if (ptrace(PTRACE_GETREGS, thread, nullptr, &before) != 0) return gone();
   if (before.cs != kLongMode) return Error{Errc::unsupported, "a thread of 32 bits"};
-  if (ptrace(kGetMask, thread, sizeof mask, &mask) != 0) return gone();
+  if (!get_mask(thread, &mask)) return gone();
   // No handler may run in between. Not by single steps: their signal cannot be blocked without side effects.
-  const std::uint64_t everything = ~std::uint64_t{0};
-  if (ptrace(kSetMask, thread, sizeof everything, &everything) != 0) return gone();
+  if (!set_mask(thread, ~std::uint64_t{0})) return gone();
   if (ptrace(PTRACE_SETOPTIONS, thread, nullptr, PTRACE_O_TRACESYSGOOD) != 0) return gone();
   const Sequence sequence(thread);
   auto result = call_and_return(thread, call, before, signal);
   sequence.restore();
   ptrace(PTRACE_SETREGS, thread, nullptr, &before);
-  ptrace(kSetMask, thread, sizeof mask, &mask);
+  set_mask(thread, mask);
   // It stands behind a call now, where the kernel does not look any more whether another is to be gone on with.
   set_back(thread);
   return result;

@@ -25,6 +25,10 @@ struct ForeignCall {
 // REQUIRES: it is held by PTRACE_SEIZE, stands still, and not because of a signal; the call does not wait.
 Expected<std::int64_t> make_call(pid_t thread, const ForeignCall& call, int* signal);
 
+// Which signals it blocks. False if it is gone. REQUIRES: it stands still.
+bool get_mask(pid_t thread, std::uint64_t* mask);
+bool set_mask(pid_t thread, std::uint64_t mask);
+
 // The kernel has ended the system call that the thread was in, with a number that says how it would go on by itself.
 // With a handler to be called first it would not: most calls would fail with EINTR. Makes it begin the call again.
 void set_back(pid_t thread);

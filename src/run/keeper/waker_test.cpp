@@ -33,8 +33,8 @@ TEST(RoomBudget, what_is_used_elsewhere_is_taken_off) {
   EXPECT_EQ(budget.limit, 10'000U);
   room->set_budget(10'000, 3'000);
   EXPECT_EQ(budget.limit, 7'000U);
-  EXPECT_LT(budget.high, budget.limit);
-  EXPECT_LT(budget.low, budget.high);
+  EXPECT_GT(budget.ahead, 0U);
+  EXPECT_LT(budget.ahead, budget.limit);
 }
 
 TEST(RoomBudget, the_pagers_keep_a_part_whatever_else_is_used) {

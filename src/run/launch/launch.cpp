@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <array>
 #include <cerrno>
 #include <new>
 
+#include "base/clock.h"
 #include "base/units.h"
 #include "node/arena.h"
 #include "run/keeper/keeper_listen.h"
@@ -19,17 +21,27 @@ namespace comex {
 namespace {
 
 Expected<Room*> make_room(const Launch& launch, Fd* file) {
+  const std::size_t bytes = Room::bytes(static_cast<bool>(launch.trace));
+  // To be asked before: the kernel's answer would be a signal.
+  rlimit largest{};
+  if (launch.trace && getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < bytes) {
+    return Error{Errc::invalid, fmt::format("--trace needs files of {}, of which little is used; raise ulimit -f",
+                                            format_size(bytes))};
+  }
   Fd fd(memfd_create("comex-room", MFD_CLOEXEC));
-  if (!fd || ftruncate(fd.get(), sizeof(Room)) != 0) return system_error("cannot make memory to share");
+  if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return system_error("cannot make memory to share");
   void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return system_error("cannot map memory to share");
   auto* const room = new (memory) Room(Room::InZeros{});
   room->delivery = launch.delivery;
   room->prefetch = launch.prefetch;
+  room->evict = launch.evict;
   room->tuning = launch.tuning;
   room->old_kernel.store(launch.old_kernel, std::memory_order_relaxed);
   room->set_budget(launch.keeper.local >> kPageShift, 0);
   room->budget.hard.store(launch.hard >> kPageShift, std::memory_order_relaxed);
+  const auto now = static_cast<std::uint64_t>(Nanos(Clock::now().time_since_epoch()).count());
+  room->trace_start.store(launch.trace ? now : 0, std::memory_order_relaxed);
   *file = std::move(fd);
   return room;
 }
@@ -79,8 +91,8 @@ Expected<std::string> start_keeper(const Launch& launch, const std::string& exec
   Fd to(ends[1]);
 
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // where Yama asks for it: the keeper will be nobody's ancestor
-  const std::array<int, kKeeperFiles> files{listener->get(), file.get(),         self.get(),       to.get(),
-                                            options->get(),  launch.stats.get(), launch.done.get()};
+  const std::array<int, kKeeperFiles> files{listener->get(), file.get(),         self.get(),         to.get(),
+                                            options->get(),  launch.stats.get(), launch.trace.get(), launch.done.get()};
   const auto orphan = start_orphan(executable, kFirstKeeperFile, files);
   if (!orphan) return orphan.error();
   to.reset();

@@ -9,6 +9,7 @@
 
 #include "base/expected.h"
 #include "base/fd.h"
+#include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
 #include "run/keeper/keeper_options.h"
@@ -20,11 +21,13 @@ struct Launch {
   KeeperOptions keeper;
   std::uint64_t hard = 0;  // bytes it may keep if the pool takes no more
   Delivery delivery = Delivery::inline_signal;
-  Prefetch prefetch = Prefetch::next;
+  Prefetch prefetch = Prefetch::automatic;
+  Evict evict = Evict::fifo;
   Tuning tuning;
   bool at_once = false;     // processes do not begin dormant
   bool old_kernel = false;  // they use nothing that Linux 6.1 has not
   Fd stats;                 // where to write what happened, at the end; may be none
+  Fd trace;                 // where to write faults, as they come; may be none
   Fd done;                  // held until all of that is done; may be none
 };
 

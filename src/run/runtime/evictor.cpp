@@ -26,6 +26,7 @@ constexpr std::uint32_t kLongestPause = 32;  // naps: a good half second
     {
       const Inside inside(process.crossing, depth);
       const bool due = excess > 0 && naps == 0;
+      if (due) process.budget->work();
       running = due && pager.evict(std::min(excess, kPagesAtOnce)) > 0;
       if (due) naps = pause = pager.full() && !running ? std::clamp(2 * pause, 1U, kLongestPause) : 0;
       pager.progress();
@@ -38,6 +39,7 @@ constexpr std::uint32_t kLongestPause = 32;  // naps: a good half second
     if (pager.full() && process.budget->beyond_hard()) stop_at_hard_limit();
     naps = naps > 0 && pager.full() ? naps - 1 : 0;
     if (running) continue;
+    process.budget->rest();
     signals.end_if_asked();
     process.evictor_asleep.store(true, std::memory_order_seq_cst);
     // After saying so: whoever made work before will not wake us.

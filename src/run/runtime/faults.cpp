@@ -8,6 +8,7 @@
 #include "run/runtime/evictor.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
+#include "run/runtime/tracing.h"
 
 namespace comex::runtime {
 
@@ -32,6 +33,7 @@ bool make_resident(PageNo page, bool write) noexcept {
   if (state == nullptr) stop("a thread that the runtime does not know touched memory that is away");
   const Inside inside(process.crossing, state->inside);
   const Served served = process.pager->fault(page, write, state->faulter);
+  trace_fault(page, write, served, state->faulter, state->owner.load(std::memory_order_relaxed));
   wake_evictor();
   return resolved(page, served);
 }

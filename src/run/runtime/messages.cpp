@@ -8,6 +8,7 @@
 #include "run/runtime/evictor.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/process.h"
+#include "run/runtime/tracing.h"
 
 namespace comex::runtime {
 namespace {
@@ -55,7 +56,9 @@ bool Messages::serve_next(Faulter& faulter) noexcept {
   const Errc next = process.memory.next_touch(&touch);
   if (next == Errc::busy) return false;
   if (next != Errc::ok) stop("the program's faults cannot be heard of any more (was a descriptor of comex closed?)");
-  (void)resolved(touch.page, answer(touch, process.memory, *process.pager, faulter));
+  const Served served = answer(touch, process.memory, *process.pager, faulter);
+  trace_fault(touch.page, touch.write, served, faulter, touch.thread);
+  (void)resolved(touch.page, served);
   wake_evictor();
   return true;
 }

@@ -123,4 +123,8 @@ void begin_record(Room::Owned* owned) noexcept {
   if (first_stderr.st_ino == 0) (void)look_at_stderr(first_stderr);
 }
 
+const char* name_of_program() noexcept {
+  return first_name;
+}
+
 }  // namespace comex::runtime

@@ -30,6 +30,8 @@ struct Process {
   Room* room = nullptr;
   Room::Owned* owned = nullptr;  // our account in it
   char keeper[108] = {};         // the name of its socket
+  TraceRing* rings = nullptr;    // one for each account; nullptr: there is no trace
+  TraceRing* trace = nullptr;    // ours of them, once the process is awake
   Outpost* outpost = nullptr;
   Pager* pager = nullptr;
   Threads* threads = nullptr;
@@ -57,5 +59,7 @@ void set_this_thread(ThreadState* state) noexcept;
 
 // The account that this process counts in, from now on: at its beginning, and in the child of a fork.
 void begin_record(Room::Owned* owned) noexcept;
+// What that account says of its process: kept here, for the program's own memory may be away.
+const char* name_of_program() noexcept;
 
 }  // namespace comex::runtime

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "base/futex.h"
+#include "pager/evict/choice.h"
 #include "run/outpost/outpost.h"
 #include "run/own_descriptors.h"
 #include "run/poke_desk.h"
@@ -23,6 +24,7 @@
 #include "run/runtime/move.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
+#include "run/runtime/tracing.h"
 #include "run/runtime/world.h"
 
 // Nothing of ours may come from the program's heap. What is made here is made once, and lives as long as the program.
@@ -74,9 +76,12 @@ bool read_variable(const char* text, char* name, char* room, std::size_t size) {
 Room* enter_room(const char* path) {
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return nullptr;
-  void* const room = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  Room* const room = memory == MAP_FAILED ? nullptr : static_cast<Room*>(memory);
+  // Now, for the process may have no right to the file when it wakes. What is not used takes no memory.
+  if (room != nullptr && room->trace_start.load(std::memory_order_relaxed) != 0) process.rings = map_rings(fd);
   ::close(fd);
-  return room == MAP_FAILED ? nullptr : static_cast<Room*>(room);
+  return room;
 }
 
 // What the signal by which the keeper wakes us comes to while the process is dormant.
@@ -153,17 +158,19 @@ void prepare_process(const Standing* threads) noexcept {
   }
   process.budget = new Share(process.room->budget, process.owned->account);
   process.threads = new Threads(process.own.take(Threads::bytes()), process.own.take(Threads::stack_bytes()));
-  auto pager = Pager::create({.memory = process.memory,
-                              .frames = *process.outpost,
-                              .budget = *process.budget,
-                              .victims = *new Fifo(process.memory, kMostBlocks),
-                              .prefetcher = prefetcher_of(process.room->prefetch),
-                              .pins = *process.threads,
-                              .sizes = {tuning.prefetch > 0 ? tuning.prefetch - 1 : 0, tuning.buffer}},
-                             staging_for(process.budget->limit()));
+  auto pager = Pager::create(
+      {.memory = process.memory,
+       .frames = *process.outpost,
+       .budget = *process.budget,
+       .victims = *make_victims(process.room->evict, process.memory, kMostBlocks, *process.budget).release(),
+       .prefetcher = prefetcher_of(process.room->prefetch),
+       .pins = *process.threads,
+       .sizes = {tuning.prefetch > 0 ? tuning.prefetch - 1 : 0, tuning.buffer}},
+      staging_for(process.budget->limit()));
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
   process.pager->count_in(process.owned->record.tallies[0].pager);
+  begin_trace();
   signals.begin(&on_fault, &on_call);
   // Before anything is adopted: from then on a touch may have to be served.
   if (!process.messages.start()) stop("cannot start a thread");

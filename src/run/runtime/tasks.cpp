@@ -17,6 +17,7 @@
 #include "run/runtime/layout.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
+#include "run/runtime/tracing.h"
 
 namespace comex::runtime {
 namespace {
@@ -37,8 +38,9 @@ void begin_child(ThreadState& mine) noexcept {
   process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
   if (process.owned == nullptr) stop("too many processes");
   process.owned->life.store(Room::Life::awake, std::memory_order_release);
-  *process.budget = Share(process.room->budget, process.owned->account);
+  process.budget->change(process.room->budget, process.owned->account);
   begin_record(process.owned);
+  begin_trace();
   if (process.outpost->after_fork_in_child() != Errc::ok) {
     if (process.outpost->keeper_gone()) stop_without_keeper();
     stop("the keeper of this program has no room for a child");

@@ -1,0 +1,53 @@
+#include "run/runtime/tracing.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+
+namespace comex::runtime {
+namespace {
+
+constexpr bool is(Served served, Origin origin) {
+  return static_cast<unsigned>(served) == static_cast<unsigned>(origin);
+}
+static_assert(is(Served::already, Origin::already) && is(Served::zeros, Origin::zeros) &&
+              is(Served::written, Origin::written) && is(Served::staged, Origin::staged) &&
+              is(Served::buffered, Origin::buffered) && is(Served::remote, Origin::remote) &&
+              is(Served::lost, Origin::lost) && is(Served::failed, Origin::failed));
+static_assert(Faulter::kMostAlong <= TraceFault::kMostAlong && ReadBuffer::kGroupPages <= TraceFault::kMostAlong &&
+              Record::kName == TraceRing::kName);
+
+std::uint64_t now() noexcept {
+  const auto since = static_cast<std::uint64_t>(Nanos(Clock::now().time_since_epoch()).count());
+  return since - process.room->trace_start.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+TraceRing* map_rings(int file) noexcept {
+  void* const rings = mmap(nullptr, Room::kAccounts * sizeof(TraceRing), PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                           static_cast<off_t>(Room::rings_at()));
+  return rings == MAP_FAILED ? nullptr : static_cast<TraceRing*>(rings);
+}
+
+void begin_trace() noexcept {
+  if (process.rings == nullptr) return;
+  process.trace = process.rings + (process.owned - process.room->accounts.data());
+  process.trace->begin(now(), name_of_program());
+  process.owned->traced.store(true, std::memory_order_release);
+}
+
+void put_into_trace(PageNo page, bool write, Served served, const Faulter& faulter, std::uint32_t thread) noexcept {
+  if (served == Served::not_ours) return;
+  process.trace->put(TraceFault{.time = now(),
+                                .page = page.value,
+                                .thread = thread,
+                                .origin = static_cast<Origin>(served),
+                                .write = write,
+                                .along = static_cast<std::uint8_t>(faulter.along),
+                                .around = static_cast<std::uint8_t>(faulter.around)});
+}
+
+}  // namespace comex::runtime
