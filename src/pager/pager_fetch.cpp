@@ -212,7 +212,7 @@ void Pager::read_ahead(const Group& group, NodeId node, Faulter& faulter) noexce
   if (!coming) return;
   std::array<std::pair<PageNo, Word*>, ReadBuffer::kGroupPages> locked;
   const std::int64_t after = plan.after;
-  const std::int64_t ahead = std::min(plan.ahead, most_along_);
+  const std::int64_t ahead = std::min(plan.ahead, most_along_ + 1);
   for_each_step(group, beyond ? after + 1 : -std::int64_t{plan.before}, beyond ? after + ahead : after,
                 [&](PageNo other) {
                   Word* const word = coming->full() ? nullptr : table_->find(other);
