@@ -151,28 +151,6 @@ struct PagingCommand {
   bool json = false;
 };
 
-struct EvictCommand {
-  explicit EvictCommand(CLI::App& command) {
-    command.add_option("--rounds", options.rounds, "How often everything is measured (3)")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1000));
-    command.add_flag("--json", json, "Print JSON instead of a table");
-  }
-
-  int run() const {
-    const InterruptGuard guard;
-    Steps steps;
-    const Expected<EvictFigures> figures = bench_evict(options, steps);
-    steps.clear();
-    if (!figures) return fail_or_interrupted(figures.error());
-    fmt::print("{}", json ? to_json(*figures).dump(2) + "\n" : to_text(*figures));
-    return figures->failed.empty() ? 0 : kExitFailed;
-  }
-
-  EvictOptions options;
-  bool json = false;
-};
-
 struct PrefetchCommand {
   explicit PrefetchCommand(CLI::App& command) {
     const std::vector<std::string> prefetchers(kPrefetchNames.begin(), kPrefetchNames.end());
@@ -271,6 +249,28 @@ struct SensitivityCommand {
   bool json = false;
 };
 
+struct EvictCommand {
+  explicit EvictCommand(CLI::App& command) {
+    command.add_option("--rounds", options.rounds, "How often everything is measured (3)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000));
+    command.add_flag("--json", json, "Print JSON instead of a table");
+  }
+
+  int run() const {
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<EvictFigures> figures = bench_evict(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    fmt::print("{}", json ? to_json(*figures).dump(2) + "\n" : to_text(*figures));
+    return figures->failed.empty() ? 0 : kExitFailed;
+  }
+
+  EvictOptions options;
+  bool json = false;
+};
+
 struct RunningCommand {
   explicit RunningCommand(CLI::App& command) {
     command.add_option("--rounds", options.rounds, "How often everything is measured (5)")
@@ -337,10 +337,10 @@ void add(CLI::App& bench, int& exit_code, const char* name, const char* help) {
 void add_commands(CLI::App& bench, int& exit_code) {
   add<PoolCommand>(bench, exit_code, "pool", "Latency and throughput beside memcpy, bare TCP, redis and nbdkit");
   add<PagingCommand>(bench, exit_code, "paging", "A program larger than its memory, on comex and on the kernel's swap");
-  add<EvictCommand>(bench, exit_code, "evict", "What each eviction policy misses, beside the best possible");
   add<PrefetchCommand>(bench, exit_code, "prefetch",
                        "Every prefetcher on programs of many kinds, beside the kernel's swap");
   add<SensitivityCommand>(bench, exit_code, "sensitivity", "What the paper's T, P and B are worth, and memory");
+  add<EvictCommand>(bench, exit_code, "evict", "What each eviction policy misses, beside the best possible");
   add<RunningCommand>(bench, exit_code, "run", "Programs that fit into their memory, with and without comex run");
   add<MoveCommand>(bench, exit_code, "move", "Move data through the pool and check every byte");
 }

@@ -8,7 +8,7 @@ namespace comex::bench {
 
 namespace {
 
-constexpr std::uint32_t kWidthPerProgram = 80;  // pixels: room for a name and a bar of each prefetcher
+constexpr std::uint32_t kWidthPerProgram = 110;  // pixels: room for a name and a bar of each prefetcher
 
 using Value = std::function<std::optional<double>(const PrefetchSeries&)>;
 

@@ -103,7 +103,7 @@ std::string to_text(const PrefetchFigures& figures, const std::vector<Goal>& goa
       "comex bench prefetch: programs that want more memory than they may have; what they find is checked.\n"
       "Seconds are medians of {} round{}, in each of which the systems take turns (the disk: in the first only).\n"
       "comex run takes {} by itself. coverage: of the faults that go to the node without prefetching, those that do\n"
-      "not; accuracy: of the pages brought ahead, those known to be used; lead: from arrival to use, of pages in the\n"
+      "not; accuracy: of the pages brought ahead, those known to be used; lead: from asking to use, of pages in the\n"
       "read buffer.\n\n",
       figures.rounds, figures.rounds == 1 ? "" : "s", figures.usual);
   for (const PrefetchProgram& program : figures.programs) text += table(figures, program);

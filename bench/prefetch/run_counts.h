@@ -17,7 +17,8 @@ struct RunCounts {
   std::uint64_t prefetched = 0;  // pages that came before anybody asked for them, zeros among them
   std::uint64_t used = 0;        // ... of which the pager knows that they were used
   double fault_seconds = 0;
-  // From the arrival of a page in the read buffer to its use, in microseconds; nothing where none was used.
+  // How long before its use a page of the read buffer was asked for, in microseconds, to the next power of two; nothing
+  // where none was used.
   std::optional<double> lead_p50;
   std::optional<double> lead_p95;
 

@@ -116,7 +116,7 @@ plot::Chart fault_bars(const SensitivityFigures& figures, std::string_view syste
     node.points.push_back({x, percent(point->counts->from_node)});
   }
   if (!chart.categories.empty()) chart.series = {std::move(staging), std::move(buffer), std::move(node)};
-  chart.width = 80 * static_cast<std::uint32_t>(std::max<std::size_t>(chart.categories.size(), 4));
+  chart.width = 110 * static_cast<std::uint32_t>(std::max<std::size_t>(chart.categories.size(), 4));
   return chart;
 }
 

@@ -98,7 +98,8 @@ Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
 
 Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept {
   const NodeId node = entry.location().node;
-  const bool buffered = buffer_.take(page, faulter.bounce);
+  Nanos lead{};
+  const bool buffered = buffer_.take(page, faulter.bounce, faulter.timed ? &lead : nullptr);
   const bool far = !frames_.is_near(node);
   const std::uint32_t one_in = costs_[far].one_in(far ? 8 : 2);
   Group group(Miss{page, buffered ? Miss::From::buffer : Miss::From::node, far, write, one_in}, word);
@@ -143,6 +144,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   PagerStats& stats = stats_of(faulter);
   PagerStats::add(stats.pages_in, placed);
   if (buffered) PagerStats::add(stats.around_used);
+  if (buffered && faulter.timed) stats.add_lead(lead);
   // Now they count as brought along.
   if (from_buffer > 0) stats.pages_around.fetch_sub(from_buffer, std::memory_order_relaxed);
   if (result != Errc::ok) return Served::lost;
@@ -215,7 +217,8 @@ void Pager::read_ahead(const Group& group, NodeId node, Faulter& faulter) noexce
   if (!coming) return;
   std::array<std::pair<PageNo, Word*>, ReadBuffer::kGroupPages> locked;
   const std::int64_t after = plan.after;
-  for_each_step(group, beyond ? after + 1 : -std::int64_t{plan.before}, beyond ? after + plan.ahead : after,
+  const std::int64_t ahead = std::min(plan.ahead, most_along_ + 1);
+  for_each_step(group, beyond ? after + 1 : -std::int64_t{plan.before}, beyond ? after + ahead : after,
                 [&](PageNo other) {
                   Word* const word = coming->full() ? nullptr : table_->find(other);
                   Entry was;

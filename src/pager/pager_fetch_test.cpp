@@ -47,6 +47,25 @@ class PlannedTest : public PagerFixture {
 };
 using Pages = std::vector<std::uint32_t>;
 
+TEST_F(PlannedTest, fault_bringsNoMoreThanItsSizesSay) {
+  sizes_.along = 3;
+  begin_remote(100, {.step = 10, .after = 5});
+  EXPECT_EQ(load(100), 1100U);
+  EXPECT_EQ(resident(), (Pages{100, 110, 120, 130}));
+  expect_all_as_written();
+}
+
+TEST(PagerStats, addLead_countsByPowersOfTwo) {
+  PagerStats stats;
+  for (const std::int64_t us : {0, 1, 2, 3, 4}) stats.add_lead(std::chrono::microseconds(us));
+  stats.add_lead(std::chrono::hours(1));
+  EXPECT_EQ(stats.leads[0], 1U);
+  EXPECT_EQ(stats.leads[1], 1U);
+  EXPECT_EQ(stats.leads[2], 2U);
+  EXPECT_EQ(stats.leads[3], 1U);
+  EXPECT_EQ(stats.leads.back(), 1U);
+}
+
 TEST_F(PlannedTest, fault_strideIsOneReadAndMapped) {
   begin_remote(100, {.step = 10, .after = 5});
   EXPECT_EQ(load(100), 1100U);

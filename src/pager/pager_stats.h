@@ -3,8 +3,11 @@
 // Thread safety: any thread. Fault path: yes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
+#include <chrono>
 #include <cstdint>
 
 namespace comex {
@@ -18,6 +21,9 @@ struct PagerStats {
   Count along_used{0};            // ... of which a scan went on past
   Count pages_around{0};          // read into the read buffer
   Count around_used{0};           // ... of which somebody wanted
+  // Of those, one in kTimed, by how long before they had been asked for: below 1 us, 2, 4, ...
+  static constexpr std::size_t kLeads = 24;
+  std::array<Count, kLeads> leads{};
   Count evicted{0};
   Count dropped{0};              // ... of which were clean, and not sent
   Count evictions_by_faults{0};  // times that eviction was behind
@@ -25,6 +31,10 @@ struct PagerStats {
 
   static constexpr std::uint32_t kTimed = 16;
 
+  void add_lead(std::chrono::nanoseconds lead) noexcept {
+    const auto us = static_cast<std::uint64_t>(lead.count()) / 1000;
+    add(leads[std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(us)), kLeads - 1)]);
+  }
   static void add(Count& count, std::uint64_t n = 1) noexcept { count.fetch_add(n, std::memory_order_relaxed); }
 };
 

@@ -46,7 +46,7 @@ bool ReadBuffer::has(PageNo page) noexcept {
   return *link_to(page) != 0;
 }
 
-bool ReadBuffer::take(PageNo page, std::byte* to) noexcept {
+bool ReadBuffer::take(PageNo page, std::byte* to, Nanos* lead) noexcept {
   // It was put here by somebody who had it locked, as this thread has now.
   if (held_.load(std::memory_order_relaxed) == 0) return false;
   Group* group = nullptr;
@@ -59,6 +59,7 @@ bool ReadBuffer::take(PageNo page, std::byte* to) noexcept {
     slot = (*link - 1U) % kGroupPages;
     ++group->pins;
   }
+  if (lead != nullptr) *lead = Clock::now() - group->asked;  // before waiting: what is late has a short one
   const bool came = wait_for(*group);
   if (came && to != nullptr) std::memcpy(to, bytes_of(*group, slot), kPageSize);
   const std::lock_guard lock(mutex_);
@@ -128,6 +129,7 @@ void ReadBuffer::begin(Group& group) noexcept {
     return;
   }
   new (&group.transfer) Transfer(Direction::read, std::span(group.segments).first(group.segment_count), Priority::bulk);
+  group.asked = Clock::now();
   frames_.submit(group.node, group.transfer);
   const std::lock_guard lock(mutex_);
   group.state = State::reading;

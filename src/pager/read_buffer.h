@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "pager/memory.h"
 #include "pager/page.h"
@@ -36,8 +37,8 @@ class ReadBuffer {
   ReadBuffer(Memory& memory, Frames& frames, std::uint32_t pages) noexcept;
 
   // REQUIRES of each: the page's entry is locked by this thread.
-  // Waits if it is on its way. False if it is not here.
-  bool take(PageNo page, std::byte* to) noexcept;
+  // Waits if it is on its way. False if it is not here. `lead`, if given: how long ago it was asked for.
+  bool take(PageNo page, std::byte* to, Nanos* lead = nullptr) noexcept;
   void drop(PageNo page) noexcept { (void)take(page, nullptr); }
   // Here, or on its way.
   [[nodiscard]] bool has(PageNo page) noexcept;
@@ -61,6 +62,7 @@ class ReadBuffer {
     std::uint32_t count = 0;
     std::uint32_t pins = 0;  // threads that look at it without the lock
     std::array<PageNo, kGroupPages> pages;
+    Clock::time_point asked;
     Transfer transfer;
     std::array<Segment, kGroupPages> segments;
     std::size_t segment_count = 0;

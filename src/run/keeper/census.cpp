@@ -42,6 +42,7 @@ Figures Figures::of(const Room::Owned& owned) {
     sum.along_used += get(pager.along_used);
     sum.pages_around += get(pager.pages_around);
     sum.around_used += get(pager.around_used);
+    for (std::size_t i = 0; i < sum.leads.size(); ++i) sum.leads[i] += get(pager.leads[i]);
     sum.evicted += get(pager.evicted);
     sum.dropped += get(pager.dropped);
     sum.evictions_by_faults += get(pager.evictions_by_faults);
@@ -66,6 +67,7 @@ void Figures::add(const Figures& other) {
   along_used += other.along_used;
   pages_around += other.pages_around;
   around_used += other.around_used;
+  for (std::size_t i = 0; i < leads.size(); ++i) leads[i] += other.leads[i];
   evicted += other.evicted;
   dropped += other.dropped;
   evictions_by_faults += other.evictions_by_faults;

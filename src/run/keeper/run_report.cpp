@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -25,6 +27,17 @@ double seconds_in_faults(const Figures& figures) {
   return static_cast<double>(figures.fault_ns) / 1e9;
 }
 
+// How long before its use a page of the read buffer had been asked for, at most; null if none was.
+Json lead_us(const Figures& figures, double quantile) {
+  const std::uint64_t all = std::accumulate(figures.leads.begin(), figures.leads.end(), std::uint64_t{0});
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < figures.leads.size() && all > 0; ++i) {
+    below += figures.leads[i];
+    if (static_cast<double>(below) >= quantile * static_cast<double>(all)) return std::uint64_t{1} << i;
+  }
+  return {};
+}
+
 std::string url_of(const RunReport& report, std::uint16_t node) {
   const auto found = report.nodes.find(node);
   return found != report.nodes.end() ? found->second : fmt::format("session {}", node);
@@ -41,6 +54,7 @@ Json figures_json(const Figures& figures, const RunReport& report) {
             {"pages_in", figures.pages_in},
             {"pages_prefetched", figures.pages_along + figures.pages_around},
             {"pages_prefetched_used", figures.along_used + figures.around_used},
+            {"prefetch_lead_us", Json{{"p50", lead_us(figures, 0.50)}, {"p95", lead_us(figures, 0.95)}}},
             {"pages_out", figures.evicted - figures.dropped},
             {"pages_dropped_clean", figures.dropped},
             {"evictions_by_faults", figures.evictions_by_faults},
