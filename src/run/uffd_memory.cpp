@@ -273,6 +273,14 @@ std::uint64_t UffdMemory::move(PageRun from, std::byte* to, std::uint64_t mode, 
   return done >> kPageShift;
 }
 
+// Up to which of the pages from there on something is in memory.
+std::uint64_t UffdMemory::reached(std::byte* from, std::uint64_t most) noexcept {
+  std::array<unsigned char, kBlockPages> here{};
+  if (mincore(from, most * kPageSize, here.data()) != 0) return 0;
+  while (most > 0 && (here[most - 1] & 1) == 0) --most;
+  return most;
+}
+
 // Those of the run that are not wanted are leaving, or not there. They are moved along if they can be.
 void UffdMemory::seize_run(PageRun run, Slots wanted, Seized& seized) noexcept {
   const PageNo first = seized.block.first();
@@ -285,6 +293,9 @@ void UffdMemory::seize_run(PageRun run, Slots wanted, Seized& seized) noexcept {
     std::uint64_t done = move(run, to, kMoveOverHoles, &error);
     if (done == 0 && error == EINVAL)
       done = move(one, to, kMoveOverHoles, &error);  // the run may lie in several mappings
+    // Linux 6.18 moves pages of a huge page that another thread is moving from, too, and then says that they were there
+    // before. The shelf was empty: what is there was moved.
+    if (done == 0 && error == EEXIST) done = reached(to, run.count);
     seized.moved |= slots_below(static_cast<std::uint32_t>(done)) << slot;
     if (done == 0 && (wanted >> slot & 1) == 0) {
       const auto others = static_cast<std::uint64_t>(std::countr_zero(wanted >> slot));

@@ -79,6 +79,7 @@ class UffdMemory final : public Memory {
   void clear_shelf(std::byte* shelf) noexcept;
   // How many of the pages, from the first on, are there now and not at `from`. `error`: why not all.
   std::uint64_t move(PageRun from, std::byte* to, std::uint64_t mode, int* error) noexcept;
+  static std::uint64_t reached(std::byte* from, std::uint64_t most) noexcept;
   void seize_run(PageRun run, Slots wanted, Seized& seized) noexcept;
 
   OwnMemory& own_;

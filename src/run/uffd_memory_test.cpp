@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "base/fd.h"
@@ -314,6 +316,43 @@ TEST(UffdMemoryRights, open_inlineIsForEverybody) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// A process that wakes may have huge pages, and two threads that evict from one of them: Linux 6.18 then says of pages
+// that it has moved that they were there already.
+TEST_P(UffdMemoryTest, seize_byTwoThreadsFromOneHugePage) {
+  constexpr std::size_t kHuge = std::size_t{2} << 20;
+  constexpr std::uint32_t kBlocks = kHuge / kPageSize / kBlockPages;
+  for (int round = 0; round < 40; ++round) {
+    void* const area = mmap(nullptr, 2 * kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(area, MAP_FAILED);
+    const PageNo first =
+        PageNo::of(reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(area) + kHuge - 1) & ~(kHuge - 1)));
+    madvise(first.address(), kHuge, MADV_HUGEPAGE);
+    for (std::uint64_t i = 0; i < kHuge / kPageSize; ++i) std::memcpy((first + i).address(), &i, sizeof i);
+    ASSERT_EQ(memory_.enlist(PageRun{first, kHuge / kPageSize}), Errc::ok);
+    std::atomic<std::uint32_t> ready{0};
+    std::atomic<std::uint32_t> right{0};
+    const auto evict = [&](std::uint32_t thread) {
+      for (std::uint32_t block = thread; block < kBlocks; block += 2) {
+        for (ready.fetch_add(1); ready.load() < block - thread + 2;) sched_yield();
+        const std::uint64_t from = std::uint64_t{block} * kBlockPages;
+        const Seized seized = memory_.seize(BlockNo::of(first + from), ~Slots{0}, ~Slots{0}, 0);
+        // On an old kernel they stay where they are. Otherwise one that was not moved is not there.
+        for_each_slot(GetParam() ? seized.pages : seized.moved, [&](std::uint32_t slot) {
+          std::uint64_t number = 0;
+          std::memcpy(&number, seized.bytes[slot], sizeof number);
+          right += number == from + slot ? 1 : 0;
+        });
+        memory_.release(seized, 0);
+      }
+    };
+    std::thread other(evict, 1);
+    evict(0);
+    other.join();
+    munmap(area, 2 * kHuge);
+    ASSERT_EQ(right, kHuge / kPageSize);
+  }
 }
 
 }  // namespace

@@ -1,10 +1,8 @@
 // A fault as a trace has it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace comex {
 

@@ -115,11 +115,11 @@ std::string to_json(const TraceSummary& summary) {
 
 std::string to_text(const TraceSummary& summary) {
   const TraceFigures all = summary.figures();
-  std::string text = printable(fmt::format("{}: {} in {:.2f} s, {}, {} local\n", summary.header.command,
+  std::string text = printable(fmt::format("{}: {} in {:.2f} s, {}, {} local", summary.header.command,
                                            plural(all.faults(), "fault", "faults"), seconds(summary.end),
                                            plural(summary.processes.size(), "process", "processes"),
                                            format_size(summary.header.local)));
-  text.back() = '\n';
+  text += '\n';
   const auto line = [&](std::string_view what, const std::string& how) {
     text += fmt::format("  {:<14} {}\n", what, printable(how));
   };

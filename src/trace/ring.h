@@ -42,10 +42,6 @@ class TraceRing {
     put(fault.time, kFault, Words{what, fault.thread});
   }
 
-  // Whether there is a slot that was taken and not read yet.
-  [[nodiscard]] bool waiting() const noexcept {
-    return taken_.load(std::memory_order_acquire) != read_.load(std::memory_order_relaxed);
-  }
   enum class Next { none, unfinished, fault, begin };
   // Reads the next slot. `unfinished`: it was taken, but is not stamped; it stays.
   Next next(TraceFault* fault, char* name) noexcept {

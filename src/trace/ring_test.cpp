@@ -35,13 +35,12 @@ TEST_F(TraceRingTest, next_whatWasPut) {
                        .along = 63,
                        .around = 62};
   ring_.put(put);
-  EXPECT_TRUE(ring_.waiting());
   EXPECT_EQ(next(), TraceRing::Next::begin);
   EXPECT_EQ(fault_.time, 5U);
   EXPECT_STREQ(name_, "program");
   EXPECT_EQ(next(), TraceRing::Next::fault);
   EXPECT_EQ(fault_, put);
-  EXPECT_FALSE(ring_.waiting());
+  EXPECT_EQ(next(), TraceRing::Next::none);
 }
 
 TEST_F(TraceRingTest, put_dropsAndCountsWhatHasNoRoom) {

@@ -4,7 +4,6 @@
 // Threads: one, which looks at the rings many times a second. Thread safety: finish() by any thread.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>

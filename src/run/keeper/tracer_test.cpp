@@ -98,7 +98,6 @@ TEST_F(TracerTest, finish_passesByWhatIsNoFault) {
   ring(0).put({.time = 6, .origin = static_cast<Origin>(15)});
   ring(0).put({.time = 7, .origin = Origin::zeros});
   tracer_->finish(0);
-  EXPECT_FALSE(ring(0).waiting());
   room_->close_account(room_->accounts[0]);
   begin(30, "third");  // in the same account
   ring(0).put({.time = 8, .origin = Origin::zeros});
