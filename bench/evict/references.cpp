@@ -11,7 +11,7 @@ constexpr double kSkew = 0.99;
 std::uint64_t pages_of(References references, std::uint64_t local) {
   switch (references) {
     case References::loop: return local * 11 / 10;
-    case References::zipf: return local * 4;
+    case References::zipf:
     case References::hot_scan: return local * 4;
     case References::sequential:
     case References::random: return local * 2;

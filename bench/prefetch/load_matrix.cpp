@@ -83,7 +83,8 @@ class MatrixProduct : public LoadWork {
 }  // namespace
 
 std::unique_ptr<LoadWork> make_matrix_product(std::uint64_t bytes, std::uint64_t seed) {
-  const auto side = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(bytes / (3 * sizeof(double)))));
+  const std::uint64_t elements = bytes / (3 * sizeof(double));
+  const auto side = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(elements)));
   auto product = std::make_unique<MatrixProduct>(side / kBlock * kBlock, seed);
   return product->ready() ? std::move(product) : nullptr;
 }

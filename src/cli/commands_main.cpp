@@ -13,9 +13,7 @@
 #include "cli/doctor.h"
 #include "cli/run.h"
 #endif
-#ifdef COMEX_WITH_BENCH
 #include "cli/report.h"
-#endif
 #include "cli/status.h"
 #include "cli/trace.h"
 
@@ -55,9 +53,7 @@ void add_bench(CLI::App& app, char** argv, int& exit_code) {
 }
 #endif
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   std::string level;
   const auto add = [&](CLI::App& app, int& exit_code) {
     comex::add_serve(app, exit_code);
@@ -76,4 +72,14 @@ int main(int argc, char** argv) {
     comex::start_logging(level);
   };
   return comex::run_command_line(argc, argv, {.welcome = kWelcome, .add = add, .log = log});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (...) {
+    return comex::kExitFailed;  // no memory, before anything was begun
+  }
 }

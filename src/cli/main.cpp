@@ -35,7 +35,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main([[maybe_unused]] int argc, char** argv) {
 #ifdef COMEX_WITH_RUN
   if (argc > 1 && std::string_view(argv[1]) == "run") return run(argc, argv);
 #endif
