@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -96,6 +98,18 @@ class Keeping {
     tracer_.emplace(room, std::span(rings, Room::kAccounts), files.room, files.trace, header_of(options, room));
   }
 
+  // With a node of our own nothing is begun before somebody comes in: most programs never need it. False if the
+  // program, and all that came from it, is over.
+  bool wait_for_need(const Fd& program, const Fd& listener) {
+    for (bool running = true;;) {
+      std::array<pollfd, 2> waits{{{running ? program.get() : -1, POLLIN, 0}, {listener.get(), POLLIN, 0}}};
+      poll(waits.data(), waits.size(), static_cast<int>(kLook.count()));
+      if (waits[1].revents != 0) return true;
+      if (waits[0].revents != 0) running = false;
+      census_.look();
+      if (!running && census_.living() == 0) return false;
+    }
+  }
   Expected<void> connect() {
     PoolConfig config = options_.pool;
     if (config.nodes.empty()) {
@@ -196,10 +210,13 @@ Birthright take_files() {
   if (fcntl(number_of(KeeperFile::stats), F_GETFD) >= 0) files.stats = Fd(number_of(KeeperFile::stats));
   if (fcntl(number_of(KeeperFile::trace), F_GETFD) >= 0) files.trace = Fd(number_of(KeeperFile::trace));
   if (fcntl(number_of(KeeperFile::done), F_GETFD) >= 0) files.done = Fd(number_of(KeeperFile::done));
-  // The program's input and output are not ours to hold open.
-  const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  for (int fd : {0, 1}) dup2(null.get(), fd);
   return files;
+}
+
+// The program's input and output are not ours to hold open.
+void leave_to_the_program(std::initializer_list<int> files) {
+  const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int file : files) dup2(null.get(), file);
 }
 
 void say(const Fd& to, const KeeperReport& report) {
@@ -211,12 +228,16 @@ Expected<void> keep(const KeeperOptions& options, Birthright& files) {
   const auto room = map_room(files.room, static_cast<bool>(files.trace));
   if (!room) return room.error();
   Keeping keeping(options, **room, files);
-  if (auto connected = keeping.connect(); !connected) return connected;
-  keeping.listen(std::move(files.listener));
-  say(files.report, {});
-  files.report.reset();
-  keeping.keep(files.program);
+  if (!options.pool.nodes.empty() || keeping.wait_for_need(files.program, files.listener)) {
+    if (auto connected = keeping.connect(); !connected) return connected;
+    keeping.listen(std::move(files.listener));
+    say(files.report, {});
+    files.report.reset();
+    keeping.keep(files.program);
+  }
   keeping.tell(files.stats);
+  // Nobody who reads what the program said to its end has to wait until all is taken down.
+  if (!files.trace) leave_to_the_program({2});
   return {};
 }
 
@@ -229,6 +250,7 @@ int run() {
     return 2;
   }
   Birthright files = take_files();
+  leave_to_the_program({0, 1});
   start_logging(options->log);
   const auto kept = keep(*options, files);
   if (kept) return 0;
