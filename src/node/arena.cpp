@@ -13,6 +13,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/file_limit.h"
 #include "base/units.h"
 
 namespace comex {
@@ -56,13 +57,6 @@ Error too_many_files(std::uint64_t needed, std::uint64_t limit) {
   return Error{Errc::io, fmt::format("cannot open the {0} files that the memory to lend needs: the limit is {1}; raise "
                                      "it (`ulimit -n {0}`, or LimitNOFILE={0} in the service)",
                                      needed, limit)};
-}
-
-void raise_file_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // Asks the kernel, which alone knows how limits and capabilities combine: inaccessible memory can be locked without

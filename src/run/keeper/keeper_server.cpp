@@ -6,7 +6,6 @@
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,6 +14,8 @@
 #include <array>
 #include <cstring>
 #include <utility>
+
+#include "base/file_limit.h"
 
 namespace comex {
 namespace {
@@ -27,14 +28,6 @@ constexpr unsigned kKindShift = 56;
 
 constexpr int kMessagesPerTurn = 32;
 constexpr Millis kIdleLook{500};
-
-// Each slab, process and lane is a descriptor.
-void raise_file_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 }  // namespace
 
