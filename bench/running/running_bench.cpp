@@ -13,7 +13,7 @@ namespace {
 
 constexpr Millis kLookAtLoad{500};
 
-// In every mode, one after the other. A round in which one of them fails counts for none.
+// In every mode, one after the other. A turn in which one of them fails counts for none.
 Expected<std::array<double, kModes.size()>> measure_all(Workload& workload) {
   std::array<double, kModes.size()> found{};
   for (const Mode mode : kModes) {
@@ -23,6 +23,15 @@ Expected<std::array<double, kModes.size()>> measure_all(Workload& workload) {
     found[static_cast<std::size_t>(mode)] = *figure;
   }
   return found;
+}
+
+Expected<void> take_turns(Workload& workload, RunningSeries& series) {
+  for (unsigned turn = 0; turn < workload.turns(); ++turn) {
+    const auto found = measure_all(workload);
+    if (!found) return found.error();
+    for (const Mode mode : kModes) series.rounds[mode].push_back((*found)[static_cast<std::size_t>(mode)]);
+  }
+  return {};
 }
 
 }  // namespace
@@ -44,14 +53,11 @@ Expected<RunningFigures> bench_running(const RunningOptions& options, Steps& ste
     for (std::size_t i = 0; i < workloads.size(); ++i) {
       if (workloads[i] == nullptr) continue;
       steps.step(fmt::format("round {} of {}: {}", round, options.rounds, workloads[i]->name()));
-      const auto found = measure_all(*workloads[i]);
+      const Expected<void> measured = take_turns(*workloads[i], figures.series[i]);
       if (interrupted()) return interruption();
-      if (!found) {
-        figures.failed.push_back({figures.series[i].name, found.error().message});
-        workloads[i].reset();
-        continue;
-      }
-      for (const Mode mode : kModes) figures.series[i].rounds[mode].push_back((*found)[static_cast<std::size_t>(mode)]);
+      if (measured) continue;
+      figures.failed.push_back({figures.series[i].name, measured.error().message});
+      workloads[i].reset();
     }
   }
   return figures;

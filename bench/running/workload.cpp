@@ -19,6 +19,8 @@ namespace {
 
 using Command = std::vector<std::string>;
 
+constexpr unsigned kTurns = 3;  // of programs that should take no longer than natively
+
 // Seconds that the command takes.
 Expected<double> time_program(Mode mode, const Command& command, const std::string& folder) {
   const auto begin = Clock::now();
@@ -29,15 +31,17 @@ Expected<double> time_program(Mode mode, const Command& command, const std::stri
 
 class Program : public Workload {
  public:
-  Program(std::string_view name, Command command, const std::string& folder)
-      : name_(name), command_(std::move(command)), folder_(folder) {}
+  Program(std::string_view name, Command command, unsigned turns, const std::string& folder)
+      : name_(name), command_(std::move(command)), turns_(turns), folder_(folder) {}
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] std::string_view unit() const override { return "s"; }
+  [[nodiscard]] unsigned turns() const override { return turns_; }
   Expected<double> measure(Mode mode) override { return time_program(mode, command_, folder_); }
 
  private:
   std::string_view name_;
   Command command_;
+  unsigned turns_;
   const std::string& folder_;
 };
 
@@ -122,7 +126,7 @@ std::unique_ptr<Workload> make_make(const std::string& folder, std::vector<Skipp
     return nullptr;
   }
   write_project(folder);
-  return std::make_unique<Program>(kMake, Command{"make", "-s", "-B", "-j2", "-C", folder}, folder);
+  return std::make_unique<Program>(kMake, Command{"make", "-s", "-B", "-j2", "-C", folder}, 1, folder);
 }
 
 }  // namespace
@@ -143,11 +147,11 @@ std::vector<std::unique_ptr<Workload>> make_workloads(const std::string& folder,
   all.push_back(std::make_unique<FirstTouch>(folder));
   Command walk{beside_this_program("comex-paging-load"), "--set", "256M"};
   for (int i = 0; i < 24; ++i) walk.insert(walk.end(), {"--pass", i % 2 == 0 ? "sequential" : "random"});
-  all.push_back(std::make_unique<Program>(kComputes, std::move(walk), folder));
+  all.push_back(std::make_unique<Program>(kComputes, std::move(walk), kTurns, folder));
   if (program_exists("python3")) {
     all.push_back(std::make_unique<Program>(
         kPython, Command{"python3", "-c", "print(len({s: 1 for s in sorted(str(i) for i in range(2000000))}))"},
-        folder));
+        kTurns, folder));
   } else {
     skipped.push_back({std::string(kPython), "python3 is not installed"});
   }

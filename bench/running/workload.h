@@ -28,6 +28,8 @@ class Workload {
   virtual ~Workload() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual std::string_view unit() const = 0;
+  // How often a round measures each mode, in turns: more where a hundredth matters.
+  [[nodiscard]] virtual unsigned turns() const { return 1; }
   virtual Expected<double> measure(Mode mode) = 0;
 };
 
