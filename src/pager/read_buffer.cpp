@@ -84,13 +84,21 @@ void ReadBuffer::clear(Group& group) noexcept {
   group.segment_count = 0;
 }
 
+bool ReadBuffer::notice(Group& group) noexcept {
+  if (group.state != State::reading || !group.transfer.done()) return false;
+  group.state = State::here;
+  --under_way_;
+  return true;
+}
+
 std::optional<ReadBuffer::Coming> ReadBuffer::prepare(NodeId node) noexcept {
   if (count_ == 0) return std::nullopt;
   const std::lock_guard lock(mutex_);
   Group& group = groups_[next_];
-  if (group.state == State::reading && group.transfer.done()) {
-    group.state = State::here;
-    --under_way_;
+  (void)notice(group);
+  // Most of those that were begun last have come, unnoticed.
+  for (std::uint32_t i = 1; i <= 2 * kMostUnderWay && i < count_ && under_way_ >= kMostUnderWay; ++i) {
+    (void)notice(groups_[(next_ + count_ - i) % count_]);
   }
   const bool idle = group.state == State::free || group.state == State::here;
   if (!idle || group.pins > 0 || under_way_ >= kMostUnderWay) return std::nullopt;
@@ -143,12 +151,7 @@ void ReadBuffer::progress() noexcept {
       const std::lock_guard lock(mutex_);
       if (under_way_ == 0) return;
       Group& group = groups_[i];
-      if (group.state != State::reading) continue;
-      if (group.transfer.done()) {
-        group.state = State::here;
-        --under_way_;
-        continue;
-      }
+      if (group.state != State::reading || notice(group)) continue;
       node = group.node;
     }
     frames_.poll(node);
@@ -167,9 +170,7 @@ void ReadBuffer::settle() noexcept {
     (void)wait_for(group);
     const std::lock_guard lock(mutex_);
     --group.pins;
-    if (group.state != State::reading) continue;
-    group.state = State::here;
-    --under_way_;
+    (void)notice(group);
   }
 }
 

@@ -72,6 +72,8 @@ class ReadBuffer {
   [[nodiscard]] SlotNo* link_to(PageNo page) noexcept;  // the link of its chain that names it, or the last
   void remove(SlotNo& link) noexcept;
   void clear(Group& group) noexcept;
+  // Whether its read is over; if so it is not under way any more.
+  bool notice(Group& group) noexcept;
 
   void begin(Group& group) noexcept;
   void add(Group& group, PageNo page, FrameNo frame) noexcept;

@@ -83,6 +83,12 @@ TEST_F(ReadBufferTest, prepare_noMoreThanSomeUnderWay) {
   EXPECT_TRUE(begin(buffer, 1000, 2)) << "they have come";
 }
 
+// Who asks page after page must not wait for another thread to look.
+TEST_F(ReadBufferTest, prepare_seesByItselfWhatHasCome) {
+  ReadBuffer buffer(memory_, frames_, 30 * kGroup);
+  for (std::uint32_t i = 0; i < 30; ++i) EXPECT_TRUE(begin(buffer, 1 + i * kGroup, 4)) << i;
+}
+
 TEST_F(ReadBufferTest, prepare_theFirstToComeIsTheFirstToGo) {
   ReadBuffer buffer(memory_, frames_, 2 * kGroup);
   for (std::uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(begin(buffer, 100 * (i + 1), 4));
