@@ -60,15 +60,18 @@ Goal judge_one(const PrefetchFigures& figures, const Promise& promise) {
   return goal;
 }
 
-// Judged by the program on which it does worst.
-Goal judge_leap(const PrefetchFigures& figures, std::string_view system, std::string_view medium) {
-  Goal goal{
-      fmt::format("{}: leap beside readahead", medium), "faster on all but random pages", "not measured", 0, 1, {}};
+// Pages without any order: keys of a Zipf mix are scattered over the memory.
+bool is_random(std::string_view program) {
+  return program == "random" || program == "zipf" || program == "redis-zipf";
+}
+
+// Of the programs with and without an order: the one on which leap does worst.
+void judge_worst(const PrefetchFigures& figures, std::string_view system, bool random, Goal& goal) {
   const std::string name(system);
   std::string worst;
   unsigned count = 0;
   for (const PrefetchProgram& program : figures.programs) {
-    if (program.name == "random") continue;
+    if (is_random(program.name) != random) continue;
     const auto ratio = figures.ratio(program.name, {name, "leap"}, {name, "readahead"});
     if (!ratio) continue;
     ++count;
@@ -76,9 +79,15 @@ Goal judge_leap(const PrefetchFigures& figures, std::string_view system, std::st
     goal.value = *ratio;
     worst = program.name;
   }
-  if (count == 0) return goal;
-  goal.met = goal.value < goal.limit;
+  if (count == 0) return;
+  goal.met = goal.value <= goal.limit;
   goal.figure = fmt::format("at worst {:.2f} x, on {}, of {}", goal.value, worst, count);
+}
+
+Goal judge_leap(const PrefetchFigures& figures, std::string_view system, std::string_view medium) {
+  Goal goal{
+      fmt::format("{}: leap beside readahead", medium), "faster on all but random pages", "not measured", 0, 1, {}};
+  judge_worst(figures, system, false, goal);
   return goal;
 }
 
@@ -89,12 +98,7 @@ Goal judge_random(const PrefetchFigures& figures, std::string_view system, std::
             0,
             kMostOnRandom,
             {}};
-  const std::string name(system);
-  if (const auto ratio = figures.ratio("random", {name, "leap"}, {name, "readahead"})) {
-    goal.value = *ratio;
-    goal.met = goal.value <= goal.limit;
-    goal.figure = fmt::format("{:.2f} x", goal.value);
-  }
+  judge_worst(figures, system, true, goal);
   return goal;
 }
 

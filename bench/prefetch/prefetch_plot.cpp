@@ -17,8 +17,10 @@ plot::Chart bars(const PrefetchFigures& figures, const std::string& system, cons
   plot::Chart chart;
   for (const PrefetchProgram& program : figures.programs) chart.categories.push_back(program.name);
   chart.width = kWidthPerProgram * static_cast<std::uint32_t>(chart.categories.size());
-  for (const std::string& prefetch : figures.prefetchers) {
-    plot::Series series{.name = prefetch, .kind = plot::Series::Kind::bars};
+  for (std::size_t number = 0; number < figures.prefetchers.size(); ++number) {
+    const std::string& prefetch = figures.prefetchers[number];
+    // The same color in all drawings, also in those that not all are in.
+    plot::Series series{.name = prefetch, .kind = plot::Series::Kind::bars, .color = plot::palette(number)};
     for (std::size_t i = 0; i < figures.programs.size(); ++i) {
       const PrefetchSeries* const found = figures.find(figures.programs[i].name, {system, prefetch});
       const auto height = found != nullptr ? value(*found) : std::nullopt;

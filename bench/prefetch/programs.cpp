@@ -26,8 +26,8 @@ constexpr unsigned kQuarter = 25;                    // per cent
 constexpr const char* kPython = "/usr/bin/python3";  // the one that Debian's numpy is for
 
 std::uint64_t bytes_of(std::string_view load, const ProgramSizes& sizes) {
-  for (const std::string_view judged : {"sequential", "stride10", "interleaved4", "random"}) {
-    if (load == judged) return sizes.judged;
+  for (const std::string_view walk : {"sequential", "stride10", "changing-stride", "interleaved4", "random", "zipf"}) {
+    if (load == walk) return sizes.walks;
   }
   return load == "matrix" ? sizes.matrices : sizes.others;
 }

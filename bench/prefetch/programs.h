@@ -14,8 +14,8 @@ inline constexpr std::string_view kNumpyProduct = "numpy-product";
 inline constexpr std::string_view kGnuSort = "gnu-sort";
 
 struct ProgramSizes {
-  std::uint64_t judged = std::uint64_t{1} << 30;     // of the loads that goals are about
-  std::uint64_t others = std::uint64_t{256} << 20;   // walks, graphs, sorting, redis
+  std::uint64_t walks = std::uint64_t{1} << 30;      // of the loads that visit pages and do little else
+  std::uint64_t others = std::uint64_t{256} << 20;   // graphs, sorting, redis
   std::uint64_t matrices = std::uint64_t{48} << 20;  // their work grows faster than they do
   unsigned numpy_side = 1500;
   unsigned sort_lines = 800'000;
