@@ -14,6 +14,7 @@
 #include "cli/run.h"
 #endif
 #include "cli/report.h"
+#include "cli/sim.h"
 #include "cli/status.h"
 #include "cli/trace.h"
 
@@ -59,6 +60,7 @@ int run(int argc, char** argv) {
     comex::add_serve(app, exit_code);
     comex::add_status(app, exit_code);
     comex::add_trace(app, exit_code);
+    comex::add_sim(app, exit_code);
 #ifdef COMEX_WITH_RUN
     comex::add_run(app, exit_code, level);
     comex::add_doctor(app, exit_code);

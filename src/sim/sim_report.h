@@ -1,0 +1,36 @@
+// What `comex sim` has found, for people, for programs, and as drawings. Thread-safe: functions without state.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plot/chart.h"
+#include "sim/cluster_study.h"
+#include "sim/refill_study.h"
+
+namespace comex::sim {
+
+struct SimFigures {
+  RefillStudy refill_study;
+  std::vector<RefillResult> refill;
+  ClusterStudy cluster_study;
+  ClusterResult cluster;
+  struct Loss {
+    std::uint32_t copies = 0;
+    double node_days = 0;
+    ClusterResult result;
+  };
+  std::vector<Loss> losses;
+};
+
+std::string to_text(const SimFigures& figures);
+std::string to_json(const SimFigures& figures);
+
+struct Drawing {
+  std::string name;  // of the file, without its ending
+  plot::Chart chart;
+};
+std::vector<Drawing> draw(const SimFigures& figures);
+
+}  // namespace comex::sim
