@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "bench/bench.h"
+#include "bench/chaos/chaos_bench.h"
 #include "bench/evict/evict_bench.h"
 #include "bench/evict/evict_report.h"
 #include "bench/interrupt.h"
@@ -296,6 +297,40 @@ struct RunningCommand {
   bool json = false;
 };
 
+struct ChaosCommand {
+  explicit ChaosCommand(CLI::App& command) {
+    command.add_option("--faults", faults, "How many (200; with --quick 20)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 100'000));
+    command.add_option("--nodes", options.nodes, "Memory nodes (4)")->type_name("N")->check(CLI::Range(1, 50));
+    command.add_option("--copies", options.copies, "Copies of each page (2)")->type_name("N")->check(CLI::Range(1, 3));
+    command.add_option("--programs", options.programs, "Programs at a time (2)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 50));
+    command.add_option("--seed", options.seed, "Another seed, another storm (1)")->type_name("N");
+    command.add_flag("--quick", quick, "A short storm of short faults");
+    command.add_flag("--json", json, "Print JSON instead of sentences");
+  }
+
+  int run() {
+    if (options.copies > options.nodes) return fail("--copies: each is on another of the --nodes", kExitBadUsage);
+    if (quick) options.make_quick();
+    if (faults) options.faults = *faults;
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<ChaosFigures> figures = bench_chaos(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    fmt::print("{}", json ? to_json(*figures) : to_text(*figures));
+    return figures->wrong.empty() ? 0 : kExitFailed;
+  }
+
+  ChaosOptions options;
+  std::optional<unsigned> faults;
+  bool quick = false;
+  bool json = false;
+};
+
 struct MoveCommand {
   explicit MoveCommand(CLI::App& command) : flags(command) {
     command.add_option("--size", size, "How much to move through the pool (2G)")->type_name("SIZE");
@@ -342,6 +377,7 @@ void add_commands(CLI::App& bench, int& exit_code) {
   add<SensitivityCommand>(bench, exit_code, "sensitivity", "What the paper's T, P and B are worth, and memory");
   add<EvictCommand>(bench, exit_code, "evict", "What each eviction policy misses, beside the best possible");
   add<RunningCommand>(bench, exit_code, "run", "Programs that fit into their memory, with and without comex run");
+  add<ChaosCommand>(bench, exit_code, "chaos", "Programs that verify every word, while nodes and wires fail");
   add<MoveCommand>(bench, exit_code, "move", "Move data through the pool and check every byte");
 }
 

@@ -22,21 +22,6 @@ namespace {
 
 constexpr Millis kReadyTimeout{15'000};  // the arena is touched page by page first
 
-// A secret even on loopback: other users of this machine must not get into the measurement.
-Expected<std::string> write_secret(const std::string& path) {
-  std::array<unsigned char, 32> random{};
-  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
-    return system_error("cannot make a secret");
-  }
-  std::string secret;
-  for (const unsigned char byte : random) secret += fmt::format("{:02x}", byte);
-  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file || ::write(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
-    return system_error("cannot write " + path);
-  }
-  return secret;
-}
-
 bool may_lock(std::uint64_t bytes) {
   rlimit limit{};
   return ::geteuid() == 0 || (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur >= bytes);
@@ -104,6 +89,20 @@ Expected<void> wait_until_ready(OwnNode& node, const std::string& log) {
 }
 
 }  // namespace
+
+Expected<std::string> write_secret(const std::string& path) {
+  std::array<unsigned char, 32> random{};
+  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
+    return system_error("cannot make a secret");
+  }
+  std::string secret;
+  for (const unsigned char byte : random) secret += fmt::format("{:02x}", byte);
+  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file || ::write(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
+    return system_error("cannot write " + path);
+  }
+  return secret;
+}
 
 Expected<ReadyLine> parse_ready_line(const std::string& line) {
   ReadyLine found;

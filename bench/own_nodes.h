@@ -34,6 +34,10 @@ class OwnNodes {
   std::string secret_;
 };
 
+// A new secret, in a file that only we may read. A secret even on loopback: other users of this machine must not get
+// in.
+Expected<std::string> write_secret(const std::string& path);
+
 // The URLs in the line a node prints when it is ready. Errc::io when it is not such a line.
 struct ReadyLine {
   Url tcp;

@@ -1,0 +1,33 @@
+// A program in a storm: comex-checker under `comex run`, and what comex says of it. Not thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/child.h"
+
+namespace comex::bench {
+
+class ChaosProgram {
+ public:
+  enum class End { well, stopped, wrong };
+
+  // `log` takes what it and comex say.
+  static Expected<ChaosProgram> start(const std::vector<std::string>& command, std::string log);
+
+  // Nothing while it runs.
+  std::optional<End> ended();
+  [[nodiscard]] std::string last_words() const { return last_line(log_); }
+  // Whether all its pages have the copies they should, and all nodes answer, as far as comex has said.
+  [[nodiscard]] bool whole() const;
+  void kill();
+
+ private:
+  ChaosProgram(Child process, std::string log) : process_(std::move(process)), log_(std::move(log)) {}
+
+  Child process_;
+  std::string log_;
+};
+
+}  // namespace comex::bench
