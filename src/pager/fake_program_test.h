@@ -203,6 +203,9 @@ class FakeFrames final : public Frames {
         std::byte* const local = segment.local + i * kPageSize;
         const bool reads = transfer.direction == Direction::read;
         std::memcpy(reads ? local : at(where), reads ? at(where) : local, kPageSize);
+        if (!reads && copies_) std::memcpy(second_.data() + (at(where) - memory_.data()), local, kPageSize);
+        if (reads && spoil_reads > 0) local[0] ^= std::byte{1};
+        if (reads && spoil_reads > 0) --spoil_reads;
       }
     }
     const bool reads = transfer.direction == Direction::read;
@@ -224,6 +227,24 @@ class FakeFrames final : public Frames {
   Errc wait_for_frames(std::uint32_t count, const Deadline&) noexcept override {
     return at_hand() >= count ? Errc::ok : Errc::no_memory;
   }
+
+  Errc read_copy(Location where, std::uint32_t copy, std::byte* to) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (copy >= (copies_ ? 2 : 0)) return Errc::invalid;
+    std::memcpy(to, copy == 0 ? at(where) : second_.data() + (at(where) - memory_.data()), kPageSize);
+    return Errc::ok;
+  }
+
+  // Each page is kept twice; reads bring the first.
+  void keep_two_copies() {
+    second_.resize(memory_.size());
+    copies_ = true;
+  }
+  // So many pages come changed from now on, though their frames are right.
+  std::atomic<std::uint32_t> spoil_reads = 0;
+  // For a test to change, or to look for something in.
+  [[nodiscard]] std::byte* bytes_at(Location where) { return at(where); }
+  [[nodiscard]] std::span<const std::byte> all_bytes() const { return memory_; }
 
   // Writes, or reads that nobody waits for, stay under way until this is off, or somebody waits.
   void hold_writes(bool on) { hold(hold_, on); }
@@ -269,6 +290,8 @@ class FakeFrames final : public Frames {
   const std::uint32_t frames_;
   mutable std::mutex mutex_;  // guards all below
   std::vector<std::byte> memory_;
+  std::vector<std::byte> second_;
+  bool copies_ = false;
   std::set<std::pair<std::uint16_t, std::uint32_t>> free_;
   std::vector<std::set<std::uint32_t>> used_;
   std::vector<Transfer*> held_;

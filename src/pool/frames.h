@@ -38,6 +38,11 @@ class Frames {
   virtual Errc wait(NodeId node, Transfer& transfer) noexcept = 0;
   // ok when the node is back with its frames, fenced when they are lost, timeout when neither.
   virtual Errc wait_until_decided(NodeId node, const Deadline& deadline) noexcept = 0;
+  // For one who has found what read() brings to be wrong: the page as the `copy`-th place has it that it is kept in,
+  // from 0 on. Errc::invalid: there are not so many; any other error is that copy's own.
+  virtual Errc read_copy(Location /*where*/, std::uint32_t /*copy*/, std::byte* /*to*/) noexcept {
+    return Errc::invalid;
+  }
   // Waits until `count` frames are at hand. At the deadline: no_memory if every node that is up has said no,
   // disconnected if none is up, else timeout.
   virtual Errc wait_for_frames(std::uint32_t count, const Deadline& deadline) noexcept = 0;
