@@ -198,12 +198,16 @@ class FakeFrames final : public Frames {
     const std::lock_guard lock(mutex_);
     for (const Segment& segment : transfer.segments) {
       for (std::uint32_t i = 0; i < segment.count; ++i) {
-        const Location where{node, segment.first + i};
-        EXPECT_EQ(used_[node.value].count(where.frame.value), 1U) << "a frame is moved that is not used";
+        const bool second = node.value >= kSecond;
+        const Location where{second ? NodeId{static_cast<std::uint16_t>(node.value - kSecond)} : node,
+                             segment.first + i};
+        EXPECT_EQ(used_[where.node.value].count(where.frame.value), 1U) << "a frame is moved that is not used";
         std::byte* const local = segment.local + i * kPageSize;
         const bool reads = transfer.direction == Direction::read;
-        std::memcpy(reads ? local : at(where), reads ? at(where) : local, kPageSize);
-        if (!reads && copies_) std::memcpy(second_.data() + (at(where) - memory_.data()), local, kPageSize);
+        std::byte* const other = copies_ ? second_.data() + (at(where) - memory_.data()) : nullptr;
+        if (reads) std::memcpy(local, second ? other : at(where), kPageSize);
+        if (!reads) std::memcpy(at(where), local, kPageSize);
+        if (!reads && copies_) std::memcpy(other, local, kPageSize);
         if (reads && spoil_reads > 0) local[0] ^= std::byte{1};
         if (reads && spoil_reads > 0) --spoil_reads;
       }
@@ -228,14 +232,12 @@ class FakeFrames final : public Frames {
     return at_hand() >= count ? Errc::ok : Errc::no_memory;
   }
 
-  Errc read_copy(Location where, std::uint32_t copy, std::byte* to) noexcept override {
-    const std::lock_guard lock(mutex_);
-    if (copy >= (copies_ ? 2 : 0)) return Errc::invalid;
-    std::memcpy(to, copy == 0 ? at(where) : second_.data() + (at(where) - memory_.data()), kPageSize);
-    return Errc::ok;
+  [[nodiscard]] Places places_of(Location home) const noexcept override {
+    const Location second{NodeId{static_cast<std::uint16_t>(home.node.value + kSecond)}, home.frame};
+    return {{home, second}, copies_ ? 2U : 1U};
   }
 
-  // Each page is kept twice; reads bring the first.
+  // Each page is kept twice; the first copy is what the pager reads.
   void keep_two_copies() {
     second_.resize(memory_.size());
     copies_ = true;
@@ -266,6 +268,8 @@ class FakeFrames final : public Frames {
   [[nodiscard]] int reads() const { return reads_; }
 
  private:
+  static constexpr std::uint16_t kSecond = 0x1000;  // and a node's number: where its pages are kept a second time
+
   std::byte* at(Location where) {
     return memory_.data() + (std::size_t{where.node.value} * frames_ + where.frame.value) * kPageSize;
   }

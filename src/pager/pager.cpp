@@ -46,6 +46,7 @@ Pager::Pager(const Parts& parts, std::unique_ptr<PageTable> table)
 // --- faults ---
 
 Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
+  faulter.along = faulter.around = faulter.wrong = 0;
   Word* const word = table_->find(page);
   if (word == nullptr) return Served::not_ours;
   const Entry entry = table_->lock(page, *word);
@@ -64,7 +65,6 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
     return Served::not_ours;
   };
   PagerStats& stats = stats_of(faulter);
-  faulter.along = faulter.around = faulter.wrong = 0;
   faulter.timed = faulter.turn++ % PagerStats::kTimed == 0;
   const auto start = faulter.timed ? Clock::now() : Clock::time_point();
   const Served served = serve();

@@ -284,7 +284,8 @@ std::uint32_t Pager::covered(const Group& group, Slots there) const noexcept {
 
 Pager::Opened Pager::open(const Group& group, Faulter& faulter) noexcept {
   Opened opened;
-  for (std::uint32_t i = 0; i < group.count; ++i) {
+  // The page itself last: if it is wrong, that is what is told of.
+  for (std::uint32_t i = group.count; i-- > 0;) {
     std::byte* const bytes = faulter.bounce + i * kPageSize;
     if (sealer_.open(bytes, table_->seal(group.pages[i]))) continue;
     const bool mended = mend(group.pages[i], group.where(i), bytes, faulter);
@@ -293,22 +294,24 @@ Pager::Opened Pager::open(const Group& group, Faulter& faulter) noexcept {
   return opened;
 }
 
-bool Pager::mend(PageNo page, Location where, std::byte* into, Faulter& faulter) noexcept {
+bool Pager::mend(PageNo page, Location home, std::byte* into, Faulter& faulter) noexcept {
   PagerStats& stats = stats_of(faulter);
   PagerStats::add(stats.wrong);
   ++faulter.wrong;
-  faulter.wrong_at = where;
-  const auto right = [&](Errc result) { return result == Errc::ok && sealer_.open(into, table_->seal(page)); };
-  Wanted again;
-  again.add(where.frame, into);
-  bool mended = right(read(where.node, again, faulter));
-  for (std::uint32_t copy = 0; !mended; ++copy) {
-    const Errc result = frames_.read_copy(where, copy, into);
-    if (result == Errc::invalid) return false;
-    mended = right(result);
+  const Places places = frames_.places_of(home);
+  for (std::uint32_t copy = 0; copy < places.count; ++copy) {
+    const Location place = places.at[copy];
+    if (copy == 0) faulter.wrong_at = place;
+    Wanted again;
+    again.add(place.frame, into);
+    if (read(place.node, again, faulter) != Errc::ok) continue;
+    if (sealer_.open(into, table_->seal(page))) {
+      PagerStats::add(stats.mended);
+      return true;
+    }
+    faulter.wrong_at = place;
   }
-  PagerStats::add(stats.mended);
-  return true;
+  return false;
 }
 
 void Pager::renew(PageNo page, Word& word, Location where) noexcept {

@@ -23,11 +23,9 @@ bool resolved(PageNo page, Served served, const Faulter& faulter) noexcept {
   if (faulter.wrong > 0 && served != Served::lost) tell_of_wrong_page(faulter.wrong_at);
   switch (served) {
     case Served::not_ours: return false;
-    case Served::lost: {
-      const Location where = process.pager->table().load(page).location();
-      if (faulter.wrong > 0) stop_for_wrong_page(where);
-      stop_for_loss(where.node);
-    }
+    case Served::lost:
+      if (faulter.wrong > 0) stop_for_wrong_page(faulter.wrong_at);
+      stop_for_loss(process.pager->table().load(page).location().node);
     case Served::failed: stop("the kernel refused to give a page back to the program");
     default: return true;
   }
