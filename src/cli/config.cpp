@@ -103,6 +103,13 @@ Expected<void> read_evict(Evict& into, std::string_view text) {
   return {};
 }
 
+Expected<void> read_checksums(Checksums& into, std::string_view text) {
+  const auto choice = parse_checksums(text);
+  if (!choice) return invalid(fmt::format("'{}' is not on, off or auto", text));
+  into = *choice;
+  return {};
+}
+
 Expected<void> read_lease(Millis& into, std::string_view text) {
   auto lease = parse_duration(text);
   if (!lease) return std::move(lease).error();
@@ -187,6 +194,10 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_text(c.run.trace, t); }},
     Setting{"run.evict", "COMEX_EVICT", Kind::text, R"("fifo")",
             [](Config& c, Text t) { return read_evict(c.run.evict, t); }},
+    Setting{"run.checksums", "COMEX_CHECKSUMS", Kind::text, R"("on")",
+            [](Config& c, Text t) { return read_checksums(c.run.checksums, t); }},
+    Setting{"run.encrypt", "COMEX_ENCRYPT", Kind::boolean, "true",
+            [](Config& c, Text t) { return read_bool(c.run.encrypt, t); }},
     Setting{"run.summary", "COMEX_SUMMARY", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.summary, t); }},
 };

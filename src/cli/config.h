@@ -17,6 +17,7 @@
 #include "fabric/url.h"
 #include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
+#include "pager/seal/choice.h"
 #include "run/delivery.h"
 
 namespace comex {
@@ -57,6 +58,8 @@ struct RunSettings {
   Delivery faults = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::automatic;
   Evict evict = Evict::two_queues;
+  Checksums checksums = Checksums::automatic;
+  bool encrypt = false;
 };
 
 struct Config {

@@ -80,6 +80,8 @@ summary = true
 faults = "message"
 prefetch = "leap"
 evict = "clock"
+checksums = "off"
+encrypt = true
 )")};
   const auto config = load();
   ASSERT_TRUE(config) << config.error().message;
@@ -110,6 +112,8 @@ evict = "clock"
   EXPECT_EQ(config->run.faults, Delivery::message);
   EXPECT_EQ(config->run.prefetch, Prefetch::leap);
   EXPECT_EQ(config->run.evict, Evict::clock);
+  EXPECT_EQ(config->run.checksums, Checksums::off);
+  EXPECT_TRUE(config->run.encrypt);
 }
 
 TEST_F(ConfigTest, laterWins_fileThenFileThenVariableThenFlag) {

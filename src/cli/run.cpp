@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -65,6 +66,12 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   launch.delivery = config.run.faults;
   launch.prefetch = config.run.prefetch;
   launch.evict = config.run.evict;
+  if (config.run.encrypt && !Cipher::available()) {
+    return Error{Errc::invalid, "--encrypt: this processor has no instructions for AES; run without"};
+  }
+  const bool network = std::any_of(options.pool.nodes.begin(), options.pool.nodes.end(),
+                                   [](const Url& node) { return node.scheme != Url::Scheme::unix_socket; });
+  launch.sealing = sealing_for(config.run.encrypt, config.run.checksums, network);
   auto stats = open_to_write(config.run.stats, "--stats");
   if (!stats) return std::move(stats).error();
   launch.stats = *std::move(stats);
@@ -169,6 +176,9 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
                     fmt::format("Which pages leave first: {} (2q)", fmt::join(kEvictNames, ", ")));
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
+  flags->config.add(command, "--checksums", "run.checksums", "on|off|auto",
+                    "Whether pages that come back are compared with what left (auto: if they leave this machine)");
+  flags->config.add_switch(command, "--encrypt", "run.encrypt", "true", "Encrypt pages before they leave the program");
   flags->config.add(command, "--stats", "run.stats", "FILE", "When it has ended, write what happened, as JSON");
   flags->config.add(command, "--trace", "run.trace", "FILE", "Write all its faults there; see `comex trace`");
   flags->config.add_switch(command, "--summary", "run.summary", "true", "When it has ended, say what happened");

@@ -198,11 +198,18 @@ class FakeFrames final : public Frames {
     const std::lock_guard lock(mutex_);
     for (const Segment& segment : transfer.segments) {
       for (std::uint32_t i = 0; i < segment.count; ++i) {
-        const Location where{node, segment.first + i};
-        EXPECT_EQ(used_[node.value].count(where.frame.value), 1U) << "a frame is moved that is not used";
+        const bool second = node.value >= kSecond;
+        const Location where{second ? NodeId{static_cast<std::uint16_t>(node.value - kSecond)} : node,
+                             segment.first + i};
+        EXPECT_EQ(used_[where.node.value].count(where.frame.value), 1U) << "a frame is moved that is not used";
         std::byte* const local = segment.local + i * kPageSize;
         const bool reads = transfer.direction == Direction::read;
-        std::memcpy(reads ? local : at(where), reads ? at(where) : local, kPageSize);
+        std::byte* const other = copies_ ? second_.data() + (at(where) - memory_.data()) : nullptr;
+        if (reads) std::memcpy(local, second ? other : at(where), kPageSize);
+        if (!reads) std::memcpy(at(where), local, kPageSize);
+        if (!reads && copies_) std::memcpy(other, local, kPageSize);
+        if (reads && spoil_reads > 0) local[0] ^= std::byte{1};
+        if (reads && spoil_reads > 0) --spoil_reads;
       }
     }
     const bool reads = transfer.direction == Direction::read;
@@ -225,6 +232,22 @@ class FakeFrames final : public Frames {
     return at_hand() >= count ? Errc::ok : Errc::no_memory;
   }
 
+  [[nodiscard]] Places places_of(Location home) const noexcept override {
+    const Location second{NodeId{static_cast<std::uint16_t>(home.node.value + kSecond)}, home.frame};
+    return {{home, second}, copies_ ? 2U : 1U};
+  }
+
+  // Each page is kept twice; the first copy is what the pager reads.
+  void keep_two_copies() {
+    second_.resize(memory_.size());
+    copies_ = true;
+  }
+  // So many pages come changed from now on, though their frames are right.
+  std::atomic<std::uint32_t> spoil_reads = 0;
+  // For a test to change, or to look for something in.
+  [[nodiscard]] std::byte* bytes_at(Location where) { return at(where); }
+  [[nodiscard]] std::span<const std::byte> all_bytes() const { return memory_; }
+
   // Writes, or reads that nobody waits for, stay under way until this is off, or somebody waits.
   void hold_writes(bool on) { hold(hold_, on); }
   void hold_reads(bool on) { hold(hold_reads_, on); }
@@ -245,6 +268,8 @@ class FakeFrames final : public Frames {
   [[nodiscard]] int reads() const { return reads_; }
 
  private:
+  static constexpr std::uint16_t kSecond = 0x1000;  // and a node's number: where its pages are kept a second time
+
   std::byte* at(Location where) {
     return memory_.data() + (std::size_t{where.node.value} * frames_ + where.frame.value) * kPageSize;
   }
@@ -269,6 +294,8 @@ class FakeFrames final : public Frames {
   const std::uint32_t frames_;
   mutable std::mutex mutex_;  // guards all below
   std::vector<std::byte> memory_;
+  std::vector<std::byte> second_;
+  bool copies_ = false;
   std::set<std::pair<std::uint16_t, std::uint32_t>> free_;
   std::vector<std::set<std::uint32_t>> used_;
   std::vector<Transfer*> held_;

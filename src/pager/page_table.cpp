@@ -6,14 +6,14 @@
 
 namespace comex {
 
-Expected<std::unique_ptr<PageTable>> PageTable::create(Memory& memory) {
+Expected<std::unique_ptr<PageTable>> PageTable::create(Memory& memory, std::size_t seal_bytes) {
   std::byte* const root = memory.own(kRootSize * sizeof(std::atomic<Word*>));
   if (root == nullptr) return Error{Errc::no_memory, "no memory for the page table"};
-  return std::unique_ptr<PageTable>(new PageTable(memory, root));
+  return std::unique_ptr<PageTable>(new PageTable(memory, root, seal_bytes));
 }
 
-PageTable::PageTable(Memory& memory, std::byte* root)
-    : memory_(memory), root_(reinterpret_cast<std::atomic<Word*>*>(root)) {}
+PageTable::PageTable(Memory& memory, std::byte* root, std::size_t seal_bytes)
+    : memory_(memory), root_(reinterpret_cast<std::atomic<Word*>*>(root)), seal_bytes_(seal_bytes) {}
 
 Errc PageTable::cover(PageRun pages) noexcept {
   if (pages.count == 0) return Errc::ok;
@@ -21,7 +21,7 @@ Errc PageTable::cover(PageRun pages) noexcept {
   const std::lock_guard lock(growing_);
   for (std::uint64_t i = pages.first.value >> kLeafShift; i <= (pages.end().value - 1) >> kLeafShift; ++i) {
     if (root_[i].load(std::memory_order_relaxed) != nullptr) continue;
-    std::byte* const leaf = memory_.own(kLeafPages * sizeof(Word));
+    std::byte* const leaf = memory_.own(kLeafPages * (sizeof(Word) + seal_bytes_));
     if (leaf == nullptr) return Errc::no_memory;
     root_[i].store(reinterpret_cast<Word*>(leaf), std::memory_order_release);
   }
@@ -38,6 +38,11 @@ PageTable::Word* PageTable::find(PageNo page) const noexcept {
 Entry PageTable::load(PageNo page) const noexcept {
   const Word* const word = find(page);
   return word == nullptr ? Entry() : Entry(word->load(std::memory_order_seq_cst));
+}
+
+std::byte* PageTable::seal(PageNo page) const noexcept {
+  Word* const leaf = root_[page.value >> kLeafShift].load(std::memory_order_acquire);
+  return reinterpret_cast<std::byte*>(leaf + kLeafPages) + (page.value & (kLeafPages - 1)) * seal_bytes_;
 }
 
 bool PageTable::try_lock(Word& word, PageState state, Entry* was) noexcept {

@@ -1,5 +1,6 @@
-// The page table: an Entry for each page that the program has or may touch. 8 bytes a page, in leaves of 64 MiB of
-// address space that exist where there is something of ours.
+// The page table: an Entry for each page that the program has or may touch, and its seal, if pages have seals
+// (pager/seal/sealer.h). 8 bytes a page and those of the seal, in leaves of 64 MiB of address space that exist where
+// there is something of ours: the entries, then the seals.
 //
 //   47-bit address  =  | 21 bits: root | 14 bits: leaf | 12 bits: page |
 //
@@ -28,13 +29,15 @@ class PageTable {
   static constexpr std::uint64_t kLeafPages = std::uint64_t{1} << kLeafShift;  // their entries are one array
 
   // Errc::no_memory.
-  static Expected<std::unique_ptr<PageTable>> create(Memory& memory);
+  static Expected<std::unique_ptr<PageTable>> create(Memory& memory, std::size_t seal_bytes = 0);
 
   // Makes sure that there are entries for these pages.
   Errc cover(PageRun pages) noexcept;
   // The entry's word, or nullptr where nothing was ever covered.
   [[nodiscard]] Word* find(PageNo page) const noexcept;
   [[nodiscard]] Entry load(PageNo page) const noexcept;
+  // Its seal: of the bytes that its frame, or staging, has. REQUIRES: covered, and locked by this thread.
+  [[nodiscard]] std::byte* seal(PageNo page) const noexcept;
 
   // Takes the entry for this thread if it is in this state and nobody has it. `was`: what it was at that moment.
   bool try_lock(Word& word, PageState state, Entry* was = nullptr) noexcept;
@@ -69,11 +72,12 @@ class PageTable {
   static constexpr std::uint64_t kRootSize = std::uint64_t{1} << (47 - kPageShift - kLeafShift);
   static constexpr std::size_t kBuckets = 64;
 
-  PageTable(Memory& memory, std::byte* root);
+  PageTable(Memory& memory, std::byte* root, std::size_t seal_bytes);
   EventCount& bucket(PageNo page) noexcept { return buckets_[page.value % kBuckets]; }
 
   Memory& memory_;
   std::atomic<Word*>* const root_;
+  const std::size_t seal_bytes_;
   Mutex growing_;                 // orders cover()
   EventCount buckets_[kBuckets];  // who waits for an entry sleeps here
 };

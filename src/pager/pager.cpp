@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace comex {
@@ -20,7 +21,7 @@ std::uint32_t buffer_pages(const Share& budget, const Pager::Sizes& sizes) {
 Expected<std::unique_ptr<Pager>> Pager::create(const Parts& parts, StagingConfig staging) {
   staging.memory = parts.memory.own(staging.batches * kBatchBytes);
   if (staging.memory == nullptr) return Error{Errc::no_memory, "no memory for staging"};
-  auto table = PageTable::create(parts.memory);
+  auto table = PageTable::create(parts.memory, parts.sealer.size());
   if (!table) return std::move(table).error();
   std::unique_ptr<Pager> pager(new Pager(parts, *std::move(table)));
   auto created =
@@ -37,6 +38,7 @@ Pager::Pager(const Parts& parts, std::unique_ptr<PageTable> table)
       victims_(parts.victims),
       prefetcher_(parts.prefetcher),
       pins_(parts.pins),
+      sealer_(parts.sealer),
       most_along_(parts.sizes.along > 0 ? std::min(parts.sizes.along, Plan::kMost) : Plan::kMost),
       table_(std::move(table)),
       buffer_(parts.memory, parts.frames, buffer_pages(parts.budget, parts.sizes)) {}
@@ -44,6 +46,7 @@ Pager::Pager(const Parts& parts, std::unique_ptr<PageTable> table)
 // --- faults ---
 
 Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
+  faulter.along = faulter.around = faulter.wrong = 0;
   Word* const word = table_->find(page);
   if (word == nullptr) return Served::not_ours;
   const Entry entry = table_->lock(page, *word);
@@ -62,7 +65,6 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
     return Served::not_ours;
   };
   PagerStats& stats = stats_of(faulter);
-  faulter.along = faulter.around = 0;
   faulter.timed = faulter.turn++ % PagerStats::kTimed == 0;
   const auto start = faulter.timed ? Clock::now() : Clock::time_point();
   const Served served = serve();
@@ -97,10 +99,18 @@ Served Pager::unstage(PageNo page, Word& word, Faulter& faulter) noexcept {
   return outcome;
 }
 
+Errc Pager::place_opened(PageNo page, const std::byte* staged) noexcept {
+  const PageRun run{page, 1};
+  if (!sealer_.veils()) return memory_.place(run, staged, false);
+  std::array<std::byte, kPageSize> opened;
+  std::memcpy(opened.data(), staged, kPageSize);
+  return sealer_.open(opened.data(), table_->seal(page)) ? memory_.place(run, opened.data(), false) : Errc::io;
+}
+
 Served Pager::bring_home(PageNo page, Word& word) noexcept {
   Served outcome = Served::already;  // not found: it has landed since, and the next try looks there
   if (const auto pin = staging_->find(page.value)) {
-    const bool placed = memory_.place(PageRun{page, 1}, pin->bytes(), false) == Errc::ok;
+    const bool placed = place_opened(page, pin->bytes()) == Errc::ok;
     outcome = placed ? Served::staged : Served::failed;
   }
   if (outcome != Served::staged) {
@@ -270,6 +280,7 @@ Errc Pager::relocate(PageRun from, PageNo to, PageState left) noexcept {
     PageTable::mark(word, Mark{});
     if (entry.is(PageState::resident)) admit(BlockNo::of(there), victims_.queue_of(entry.mark()));
     if (entry.hidden()) its.fetch_or(Entry::kHidden, std::memory_order_seq_cst);
+    if (entry.is(PageState::remote)) std::memcpy(table_->seal(there), table_->seal(page), sealer_.size());
     table_->unlock(there, its, entry.is(PageState::remote) ? Entry::remote(entry.location()) : Entry(entry.state()));
     if (left == PageState::none) word.fetch_and(~Entry::kHidden, std::memory_order_seq_cst);
     table_->unlock(page, word, Entry(left));

@@ -18,6 +18,7 @@
 //  2. A resident page that is not clean is sent to staging, whole, after it was guarded and before it is discarded.
 //  3. What is in the read buffer is a copy of a page that is remote.
 //  4. Frames belong to one entry each; the pager gives a frame back when its entry stops naming it.
+//  5. A page that comes from a frame is placed only if it is what its seal says; staging has what was sealed.
 #pragma once
 
 #include <array>
@@ -34,6 +35,7 @@
 #include "pager/prefetch/prefetcher.h"
 #include "pager/read_buffer.h"
 #include "pager/read_cost.h"
+#include "pager/seal/none.h"
 #include "pool/frames.h"
 #include "pool/staging.h"
 
@@ -48,7 +50,7 @@ enum class Served : std::uint8_t {
   staged,
   buffered,  // from the read buffer
   remote,
-  lost,    // the only copy is gone: the program must not go on
+  lost,    // the only copy is gone, or is not what was sent: the program must not go on
   failed,  // the program's memory could not be changed
 };
 
@@ -64,6 +66,8 @@ struct Faulter {
   SharedHistory* shared = nullptr;  // used instead of its own, by who serves the faults of others
   std::uint32_t along = 0;          // pages that came with the last fault,
   std::uint32_t around = 0;         // ... and that were asked for, to wait in the read buffer
+  std::uint32_t wrong = 0;          // of those that came, itself among them, so many were not what was sent
+  Location wrong_at{};              // ... the last of them
 };
 
 // Calls f(History&), unless another thread has it.
@@ -99,6 +103,7 @@ class Pager {
     const Prefetcher& prefetcher;
     const Pins& pins;
     Sizes sizes{};
+    const Sealer& sealer = kNoSeal;
   };
 
   static Expected<std::unique_ptr<Pager>> create(const Parts& parts, StagingConfig staging);
@@ -166,6 +171,8 @@ class Pager {
     const Errc answer = frames_.wait_for_frames(1, Deadline(Millis(0)));
     return answer == Errc::no_memory || answer == Errc::disconnected;
   }
+  // Puts a page of staging where it was.
+  Errc place_opened(PageNo page, const std::byte* staged) noexcept;
   // REQUIRES: locked, and counted as local if it is. Leaves it locked.
   Served bring_home(PageNo page, Word& word) noexcept;
   [[nodiscard]] PagerStats& stats_of(Faulter& faulter) const noexcept {
@@ -188,6 +195,16 @@ class Pager {
   [[nodiscard]] std::uint32_t covered(const Group& group, Slots there) const noexcept;
   struct Wanted;
   Errc read(NodeId node, const Wanted& wanted, const Faulter& faulter) noexcept;
+  // Of a group that has been read.
+  struct Opened {
+    Slots wrong = 0;   // not what was sent, and no copy is
+    Slots mended = 0;  // ... but another copy is, or another try was
+  };
+  Opened open(const Group& group, Faulter& faulter) noexcept;
+  // A page that came wrong, once more, from each place that has it. False if none is right.
+  bool mend(PageNo page, Location home, std::byte* into, Faulter& faulter) noexcept;
+  // It is there as if it had been written: its frame may have a wrong copy, and is given up. REQUIRES: locked; unlocks.
+  void renew(PageNo page, Word& word, Location where) noexcept;
 
   // Makes room for pages that are about to be local, and counts them.
   void charge(std::uint64_t pages) noexcept;
@@ -219,6 +236,7 @@ class Pager {
   Victims& victims_;
   const Prefetcher& prefetcher_;
   const Pins& pins_;
+  const Sealer& sealer_;
   const std::uint32_t most_along_;
   const std::unique_ptr<PageTable> table_;
   std::unique_ptr<Staging> staging_;

@@ -1,5 +1,5 @@
-// How a block leaves: locked, seized, copied to staging, discarded, unlocked, in this order. Why no write is lost on
-// the way: "A write that races with eviction" in docs/design-notes.md.
+// How a block leaves: locked, seized, copied to staging and sealed, discarded, unlocked, in this order. Why no write is
+// lost on the way: "A write that races with eviction" in docs/design-notes.md.
 #include <bit>
 #include <cstring>
 
@@ -214,6 +214,7 @@ Slots Pager::send(const Taken& taken, const Seized& seized) noexcept {
         abandoned |= std::uint64_t{1} << i;
         continue;
       }
+      sealer_.seal(to, table_->seal(page));
       // Before commit(): it may land inside.
       PageTable::set(taken.words[slot], Entry(PageState::staged));
       sent |= Slots{1} << slot;

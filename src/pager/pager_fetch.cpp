@@ -1,6 +1,6 @@
 // How pages come: zeros at the first touch, or from frames; and with them those that the prefetcher asks for. What
-// comes is one group: locked, read, placed, unlocked, in this order. What is to wait in the read buffer is only asked
-// for, when all that is done.
+// comes is one group: locked, read, opened, placed, unlocked, in this order. What is to wait in the read buffer is only
+// asked for, when all that is done.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -115,12 +115,17 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
       wanted.add(group.where(i).frame, bounce(i));
     }
   }
-  const Errc result = wanted.count > 0 ? read(node, wanted, faulter) : Errc::ok;
+  Errc result = wanted.count > 0 ? read(node, wanted, faulter) : Errc::ok;
+  const Opened opened = result == Errc::ok ? open(group, faulter) : Opened{};
+  if ((opened.wrong & 1) != 0) result = Errc::io;
   // The page itself is dirty at once if it is written to; those that come along if the stream's pages are.
   const bool all_dirty = group.plan.written;
   const bool alone = write && !all_dirty;
   Slots there = 0;
-  const auto place = [&](PageRun run, std::uint32_t first) { return memory_.place(run, bounce(first), !all_dirty); };
+  const auto place = [&](PageRun run, std::uint32_t first) {
+    if ((opened.wrong >> first & slots_below(static_cast<std::uint32_t>(run.count))) != 0) return Errc::io;
+    return memory_.place(run, bounce(first), !all_dirty);
+  };
   if (result == Errc::ok && !alone) there = group.place(0, place);
   if (result == Errc::ok && alone && memory_.place(PageRun{page, 1}, bounce(0), false) == Errc::ok) {
     there = 1 | group.place(1, place);
@@ -137,6 +142,10 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
     }
     const bool clean = !all_dirty && (i > 0 || !write);
     arrive(each, *group.words[i], PageState::remote);
+    if (clean && (opened.mended >> i & 1) != 0) {
+      renew(each, *group.words[i], where);
+      continue;
+    }
     table_->unlock(each, *group.words[i], clean ? Entry::clean(where) : Entry(PageState::resident));
     if (!clean) release(where);
   }
@@ -271,6 +280,44 @@ std::uint32_t Pager::covered(const Group& group, Slots there) const noexcept {
     if (!all && refused(page)) break;
   }
   return steps;
+}
+
+Pager::Opened Pager::open(const Group& group, Faulter& faulter) noexcept {
+  Opened opened;
+  // The page itself last: if it is wrong, that is what is told of.
+  for (std::uint32_t i = group.count; i-- > 0;) {
+    std::byte* const bytes = faulter.bounce + i * kPageSize;
+    if (sealer_.open(bytes, table_->seal(group.pages[i]))) continue;
+    const bool mended = mend(group.pages[i], group.where(i), bytes, faulter);
+    (mended ? opened.mended : opened.wrong) |= Slots{1} << i;
+  }
+  return opened;
+}
+
+bool Pager::mend(PageNo page, Location home, std::byte* into, Faulter& faulter) noexcept {
+  PagerStats& stats = stats_of(faulter);
+  PagerStats::add(stats.wrong);
+  ++faulter.wrong;
+  const Places places = frames_.places_of(home);
+  for (std::uint32_t copy = 0; copy < places.count; ++copy) {
+    const Location place = places.at[copy];
+    if (copy == 0) faulter.wrong_at = place;
+    Wanted again;
+    again.add(place.frame, into);
+    if (read(place.node, again, faulter) != Errc::ok) continue;
+    if (sealer_.open(into, table_->seal(page))) {
+      PagerStats::add(stats.mended);
+      return true;
+    }
+    faulter.wrong_at = place;
+  }
+  return false;
+}
+
+void Pager::renew(PageNo page, Word& word, Location where) noexcept {
+  if (memory_.unguard(PageRun{page, 1}) != Errc::ok) return table_->unlock(page, word, Entry::clean(where));
+  table_->unlock(page, word, Entry(PageState::resident));
+  release(where);
 }
 
 Errc Pager::read(NodeId node, const Wanted& wanted, const Faulter& faulter) noexcept {

@@ -33,7 +33,8 @@ class PagerFixture : public ::testing::Test {
     frames_ = std::make_unique<FakeFrames>(nodes, pages + 1024);
     words_.set(local, local / 4);
     victims_ = make_victims(evict_, *memory_, pages, budget_);
-    auto pager = Pager::create({*memory_, *frames_, budget_, *victims_, prefetcher, pins_, sizes_}, {.batches = 8});
+    auto pager =
+        Pager::create({*memory_, *frames_, budget_, *victims_, prefetcher, pins_, sizes_, *sealer_}, {.batches = 8});
     ASSERT_TRUE(pager) << pager.error().message;
     pager_ = *std::move(pager);
     ASSERT_EQ(pager_->adopt(PageRun{kFirst, pages}), Errc::ok);
@@ -76,6 +77,7 @@ class PagerFixture : public ::testing::Test {
   std::unique_ptr<FakeMemory> memory_;
   std::unique_ptr<FakeFrames> frames_;
   Pager::Sizes sizes_;  // as usual, unless a test says otherwise before begin()
+  const Sealer* sealer_ = &kNoSeal;
   std::unique_ptr<Victims> victims_;
   SomePins pins_;
   std::unique_ptr<Pager> pager_;

@@ -27,6 +27,8 @@ struct PagerStats {
   Count evicted{0};
   Count dropped{0};              // ... of which were clean, and not sent
   Count evictions_by_faults{0};  // times that eviction was behind
+  Count wrong{0};                // came from frames, and were not what had been sent
+  Count mended{0};               // ... of which another try or another copy was
   Count fault_ns{0};             // spent in faults, from one in kTimed of them
 
   static constexpr std::uint32_t kTimed = 16;

@@ -8,6 +8,8 @@
 
 #include "pager/pager_fixture_test.h"
 #include "pager/prefetch/next.h"
+#include "pager/seal/checksum.h"
+#include "pager/seal/cipher.h"
 
 namespace comex {
 namespace {
@@ -636,25 +638,32 @@ struct Brings {
   const char* name;
   const Prefetcher* prefetcher;
   Evict evict = Evict::fifo;
+  const Sealer* sealer = &kNoSeal;
 };
+const Checksum checksum;
+CipherKey key;
+const Cipher cipher(key);
 class PagerModelTest : public PagerFixture, public ::testing::WithParamInterface<Brings> {};
-INSTANTIATE_TEST_SUITE_P(Brings, PagerModelTest,
-                         ::testing::Values(Brings{"next", &prefetcher_of(Prefetch::next)},
-                                           Brings{"allAround", &all_around},
-                                           Brings{"stride", &prefetcher_of(Prefetch::stride)},
-                                           Brings{"readahead", &prefetcher_of(Prefetch::readahead)},
-                                           Brings{"leap", &prefetcher_of(Prefetch::leap)},
-                                           Brings{"auto", &prefetcher_of(Prefetch::automatic)},
-                                           Brings{"next", &prefetcher_of(Prefetch::next), Evict::clock},
-                                           Brings{"next", &prefetcher_of(Prefetch::next), Evict::two_queues},
-                                           Brings{"leap", &prefetcher_of(Prefetch::leap), Evict::two_queues}),
-                         [](const auto& each) { return each.param.name + ("_" + name_of(each.param.evict)); });
+INSTANTIATE_TEST_SUITE_P(
+    Brings, PagerModelTest,
+    ::testing::Values(Brings{"next", &prefetcher_of(Prefetch::next)}, Brings{"allAround", &all_around},
+                      Brings{"stride", &prefetcher_of(Prefetch::stride)},
+                      Brings{"readahead", &prefetcher_of(Prefetch::readahead)},
+                      Brings{"leap", &prefetcher_of(Prefetch::leap)},
+                      Brings{"auto", &prefetcher_of(Prefetch::automatic)},
+                      Brings{"next", &prefetcher_of(Prefetch::next), Evict::clock},
+                      Brings{"next", &prefetcher_of(Prefetch::next), Evict::two_queues},
+                      Brings{"leap", &prefetcher_of(Prefetch::leap), Evict::two_queues},
+                      Brings{"sealed", &prefetcher_of(Prefetch::automatic), Evict::fifo, &checksum},
+                      Brings{"veiled", &prefetcher_of(Prefetch::leap), Evict::fifo, &cipher}),
+    [](const auto& each) { return each.param.name + ("_" + name_of(each.param.evict)); });
 
 TEST_P(PagerModelTest, everyWordAlwaysReadsAsLastWritten) {
   constexpr std::uint32_t kPages = 1024;
   constexpr unsigned kThreads = 3;
   constexpr int kSteps = 30'000;
   evict_ = GetParam().evict;
+  sealer_ = GetParam().sealer;
   begin(kPages, kPages / 8, 2, *GetParam().prefetcher);
   std::atomic<bool> stop{false};
   std::thread evictor([&] {

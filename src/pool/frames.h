@@ -4,6 +4,7 @@
 // Thread safety: all functions from any thread. Fault path: all of them. They allocate nothing and may set errno.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,6 +15,14 @@
 #include "pool/location.h"
 
 namespace comex {
+
+inline constexpr std::uint32_t kMostCopies = 3;
+
+// Where the copies of a page are.
+struct Places {
+  std::array<Location, kMostCopies> at{};
+  std::uint32_t count = 0;
+};
 
 class Frames {
  public:
@@ -26,6 +35,8 @@ class Frames {
   // Frames whose pages are not needed any more. REQUIRES: no transfer of them is under way or will be.
   virtual void give_back(const Run& run) noexcept = 0;
   [[nodiscard]] virtual std::uint32_t at_hand() const noexcept = 0;
+  // Where the page that is kept in a frame is kept, all of its copies.
+  [[nodiscard]] virtual Places places_of(Location home) const noexcept { return {{home}, 1}; }
   // Whether a read from there costs no more than its bytes: there is nothing to be gained by reading more at once.
   [[nodiscard]] virtual bool is_near(NodeId) const noexcept { return false; }
 

@@ -18,6 +18,8 @@
 #include "pager/budget.h"
 #include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
+#include "pager/seal/choice.h"
+#include "pager/seal/cipher.h"
 #include "run/delivery.h"
 #include "run/tally.h"
 #include "run/tuning.h"
@@ -58,6 +60,8 @@ struct Room {
   Delivery delivery = Delivery::inline_signal;  // how processes begin
   Prefetch prefetch = Prefetch::automatic;
   Evict evict = Evict::two_queues;
+  Sealing sealing = Sealing::none;
+  CipherKey key;  // if pages leave encrypted
   Tuning tuning;
   Budget budget;
   std::atomic<std::uint32_t> keeper{0};   // its process id
@@ -66,6 +70,7 @@ struct Room {
   std::atomic<std::uint32_t> request{0};  // counts what processes ask of the keeper; it sleeps on this word
   std::atomic<std::uint32_t> used{0};     // no account beyond this index was ever opened
   std::atomic<bool> told{false};          // a process has said that the keeper is gone: one is enough
+  std::atomic<std::uint32_t> wrong{0};    // times that a process has said that a page was wrong, and mended
   // When the trace began, in ns of Clock; 0: there is none. If there is, a ring for each account (trace/ring.h) follows
   // in the file, on the next page.
   std::atomic<std::uint64_t> trace_start{0};

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <stdexcept>
+#include <utility>
 
 #include "fabric/socket.h"
 #include "support/wait.h"
@@ -25,7 +26,7 @@ void send_all(int fd, wire::ByteView bytes) {
 }
 
 // Passes on what is there. False once the connection has ended.
-bool pass(const Fd& from, const Fd& to, wire::Bytes* record) {
+bool pass(const Fd& from, const Fd& to, wire::Bytes* record, const RecordingProxy::Change& change) {
   std::array<std::byte, 65'536> bytes;
   const ssize_t got = ::recv(from.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
@@ -33,7 +34,8 @@ bool pass(const Fd& from, const Fd& to, wire::Bytes* record) {
     ::shutdown(to.get(), SHUT_WR);
     return false;
   }
-  const auto piece = wire::ByteView(bytes).first(static_cast<std::size_t>(got));
+  const auto piece = std::span(bytes).first(static_cast<std::size_t>(got));
+  if (change) change(piece);
   if (record != nullptr) record->insert(record->end(), piece.begin(), piece.end());
   send_all(to.get(), piece);
   return true;
@@ -41,7 +43,7 @@ bool pass(const Fd& from, const Fd& to, wire::Bytes* record) {
 
 }  // namespace
 
-RecordingProxy::RecordingProxy(const Url& node) : node_(node), url_(node) {
+RecordingProxy::RecordingProxy(const Url& node, Change change) : node_(node), change_(std::move(change)), url_(node) {
   auto listener = listen_tcp("127.0.0.1:0");
   if (!listener) throw std::runtime_error(listener.error().message);
   listener_ = std::move(listener->socket);
@@ -63,8 +65,8 @@ void RecordingProxy::run(const std::stop_token& stop) {
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
       auto& pair = pairs_[i];
       bool ended = false;
-      if (polled[1 + 2 * i].revents != 0) ended |= !pass(pair.client, pair.node, &pair.sent);
-      if (polled[2 + 2 * i].revents != 0) ended |= !pass(pair.node, pair.client, nullptr);
+      if (polled[1 + 2 * i].revents != 0) ended |= !pass(pair.client, pair.node, &pair.sent, nullptr);
+      if (polled[2 + 2 * i].revents != 0) ended |= !pass(pair.node, pair.client, nullptr, change_);
       if (!ended) continue;
       pair.client.reset();
       pair.node.reset();

@@ -1,8 +1,11 @@
-// A small proxy between clients and a node: passes bytes on and keeps what the clients sent.
+// A small proxy between clients and a node: passes bytes on and keeps what the clients sent. What the node sends can be
+// changed on its way.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -14,8 +17,11 @@ namespace comex::test {
 
 class RecordingProxy {
  public:
+  // May change what comes from the node, a piece at a time. Called by the proxy's thread.
+  using Change = std::function<void(std::span<std::byte>)>;
+
   // In front of a TCP node.
-  explicit RecordingProxy(const Url& node);
+  explicit RecordingProxy(const Url& node, Change change = nullptr);
   ~RecordingProxy();
 
   [[nodiscard]] const Url& url() const { return url_; }
@@ -32,6 +38,7 @@ class RecordingProxy {
   void accept_one();
 
   Url node_;
+  Change change_;
   Url url_;
   Fd listener_;
   std::vector<Pair> pairs_;  // the thread's, until it has been joined

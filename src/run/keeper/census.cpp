@@ -46,6 +46,8 @@ Figures Figures::of(const Room::Owned& owned) {
     sum.evicted += get(pager.evicted);
     sum.dropped += get(pager.dropped);
     sum.evictions_by_faults += get(pager.evictions_by_faults);
+    sum.wrong += get(pager.wrong);
+    sum.mended += get(pager.mended);
     sum.fault_ns += get(pager.fault_ns);
     sum.calls += get(tally.calls);
     sum.direct_calls += get(tally.direct_calls);
@@ -71,6 +73,8 @@ void Figures::add(const Figures& other) {
   evicted += other.evicted;
   dropped += other.dropped;
   evictions_by_faults += other.evictions_by_faults;
+  wrong += other.wrong;
+  mended += other.mended;
   fault_ns += other.fault_ns;
   calls += other.calls;
   direct_calls += other.direct_calls;

@@ -46,6 +46,7 @@ constexpr Millis kScraps{200};        // having refused what it usually gives: t
 Expected<Room*> map_room(const Fd& file, bool traced) {
   void* const memory = mmap(nullptr, Room::bytes(traced), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return system_error("cannot map memory to share");
+  madvise(memory, sizeof(Room), MADV_DONTDUMP);  // there may be a key in it
   return static_cast<Room*>(memory);
 }
 

@@ -57,6 +57,8 @@ Json figures_json(const Figures& figures, const RunReport& report) {
             {"prefetch_lead_us", Json{{"p50", lead_us(figures, 0.50)}, {"p95", lead_us(figures, 0.95)}}},
             {"pages_out", figures.evicted - figures.dropped},
             {"pages_dropped_clean", figures.dropped},
+            {"pages_wrong", figures.wrong},
+            {"pages_mended", figures.mended},
             {"evictions_by_faults", figures.evictions_by_faults},
             {"calls", Json{{"trapped", figures.calls}, {"direct", figures.direct_calls}}},
             {"nodes", Json::array()}};
@@ -104,6 +106,7 @@ std::string to_summary(const RunReport& report, const Census& census) {
                          all.pages_along + all.pages_around, all.along_used + all.around_used));
   line("out",
        fmt::format("{}; {} dropped, as they had not changed", bytes(all.evicted - all.dropped), bytes(all.dropped)));
+  if (all.wrong > 0) line("wrong", fmt::format("{} pages came back changed; {} of them mended", all.wrong, all.mended));
   line("system calls", fmt::format("{} trapped, {} direct", all.calls, all.direct_calls));
   for (const auto& [node, link] : all.links) {
     if (link.reads + link.writes == 0) continue;

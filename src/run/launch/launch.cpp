@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -36,6 +37,11 @@ Expected<Room*> make_room(const Launch& launch, Fd* file) {
   room->delivery = launch.delivery;
   room->prefetch = launch.prefetch;
   room->evict = launch.evict;
+  room->sealing = launch.sealing;
+  CipherKey& key = room->key;
+  if (launch.sealing == Sealing::cipher && getrandom(key.bytes.data(), key.kBytes, 0) != ssize_t{key.kBytes}) {
+    return system_error("cannot make a key");
+  }
   room->tuning = launch.tuning;
   room->old_kernel.store(launch.old_kernel, std::memory_order_relaxed);
   room->set_budget(launch.keeper.local >> kPageShift, 0);

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
+#include "pager/seal/choice.h"
 #include "run/delivery.h"
 #include "run/keeper/keeper_options.h"
 #include "run/tuning.h"
@@ -23,6 +24,7 @@ struct Launch {
   Delivery delivery = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::automatic;
   Evict evict = Evict::two_queues;
+  Sealing sealing = Sealing::none;
   Tuning tuning;
   bool at_once = false;     // processes do not begin dormant
   bool old_kernel = false;  // they use nothing that Linux 6.1 has not

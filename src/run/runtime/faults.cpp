@@ -18,11 +18,14 @@ bool equip(Faulter& faulter) noexcept {
   return faulter.bounce != nullptr;
 }
 
-bool resolved(PageNo page, Served served) noexcept {
+bool resolved(PageNo page, Served served, const Faulter& faulter) noexcept {
   if (process.pager->full() && process.budget->beyond_hard()) stop_at_hard_limit();
+  if (faulter.wrong > 0 && served != Served::lost) tell_of_wrong_page(faulter.wrong_at);
   switch (served) {
     case Served::not_ours: return false;
-    case Served::lost: stop_for_loss(process.pager->table().load(page).location().node);
+    case Served::lost:
+      if (faulter.wrong > 0) stop_for_wrong_page(faulter.wrong_at);
+      stop_for_loss(process.pager->table().load(page).location().node);
     case Served::failed: stop("the kernel refused to give a page back to the program");
     default: return true;
   }
@@ -35,7 +38,7 @@ bool make_resident(PageNo page, bool write) noexcept {
   const Served served = process.pager->fault(page, write, state->faulter);
   trace_fault(page, write, served, state->faulter, state->owner.load(std::memory_order_relaxed));
   wake_evictor();
-  return resolved(page, served);
+  return resolved(page, served, state->faulter);
 }
 
 void settle(PageNo page, bool write) noexcept {

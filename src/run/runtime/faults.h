@@ -13,7 +13,7 @@ void on_fault(int signal, siginfo_t* info, void* context);
 bool equip(Faulter& faulter) noexcept;
 
 // What came of a fault: false if it is not one of ours. Ends the process where the program must not go on.
-bool resolved(PageNo page, Served served) noexcept;
+bool resolved(PageNo page, Served served, const Faulter& faulter) noexcept;
 
 // Makes a page resident for this thread, writable if it is to be written. As resolved().
 bool make_resident(PageNo page, bool write) noexcept;

@@ -58,7 +58,7 @@ bool Messages::serve_next(Faulter& faulter) noexcept {
   if (next != Errc::ok) stop("the program's faults cannot be heard of any more (was a descriptor of comex closed?)");
   const Served served = answer(touch, process.memory, *process.pager, faulter);
   trace_fault(touch.page, touch.write, served, faulter, touch.thread);
-  (void)resolved(touch.page, served);
+  (void)resolved(touch.page, served, faulter);
   wake_evictor();
   return true;
 }

@@ -57,14 +57,17 @@ class Line {
   for (;;) comex_gate_call(SYS_exit_group, kExitStopped, 0, 0, 0, 0, 0);
 }
 
-[[noreturn]] void stop(const Line& why) noexcept {
+void say(const Line& what) noexcept {
   struct stat now {};
-  if (look_at_stderr(now) && now.st_dev == first_stderr.st_dev && now.st_ino == first_stderr.st_ino) {
-    Line line;
-    line.add("comex: ").add(why.view()).add("; the program is stopped\n");
-    const std::string_view text = line.view();
-    comex_gate_call(SYS_write, kStderr, reinterpret_cast<std::uint64_t>(text.data()), text.size(), 0, 0, 0);
-  }
+  if (!look_at_stderr(now) || now.st_dev != first_stderr.st_dev || now.st_ino != first_stderr.st_ino) return;
+  Line line;
+  line.add("comex: ").add(what.view()).add("\n");
+  const std::string_view text = line.view();
+  comex_gate_call(SYS_write, kStderr, reinterpret_cast<std::uint64_t>(text.data()), text.size(), 0, 0, 0);
+}
+
+[[noreturn]] void stop(Line& why) noexcept {
+  say(why.add("; the program is stopped"));
   leave();
 }
 
@@ -94,6 +97,26 @@ void stop_for_loss(NodeId node) noexcept {
            .add(" is lost, and with it the only copy of ")
            .add(process.pager->pages_at(node))
            .add(" pages of this process"));
+}
+
+void stop_for_wrong_page(Location where) noexcept {
+  stop(Line()
+           .add("a page that came back from memory node ")
+           .add(process.outpost->name_of(where.node))
+           .add(" (frame ")
+           .add(where.frame.value)
+           .add(") is not what was sent there, and there is no other copy"));
+}
+
+void tell_of_wrong_page(Location where) noexcept {
+  constexpr std::uint32_t kMostTold = 10;  // the rest is counted
+  if (process.room->wrong.fetch_add(1, std::memory_order_relaxed) >= kMostTold) return;
+  say(Line()
+          .add("a page that came back from memory node ")
+          .add(process.outpost->name_of(where.node))
+          .add(" (frame ")
+          .add(where.frame.value)
+          .add(") was not what was sent there"));
 }
 
 void stop_without_keeper() noexcept {

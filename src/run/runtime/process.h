@@ -53,9 +53,12 @@ void set_this_thread(ThreadState* state) noexcept;
 
 // Says one line on stderr, if that is what it was when the program began, and ends the process. Never returns.
 [[noreturn]] void stop(const char* why) noexcept;
-[[noreturn]] void stop_for_loss(NodeId node) noexcept;  // it had the only copy of a page
+[[noreturn]] void stop_for_loss(NodeId node) noexcept;           // it had the only copy of a page
+[[noreturn]] void stop_for_wrong_page(Location where) noexcept;  // what is there is not what was sent there
 [[noreturn]] void stop_without_keeper() noexcept;
 [[noreturn]] void stop_at_hard_limit() noexcept;
+// Says where a page came from that was not what was sent there; the first few of a program.
+void tell_of_wrong_page(Location where) noexcept;
 
 // The account that this process counts in, from now on: at its beginning, and in the child of a fork.
 void begin_record(Room::Owned* owned) noexcept;

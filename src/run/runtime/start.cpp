@@ -12,6 +12,8 @@
 
 #include "base/futex.h"
 #include "pager/evict/choice.h"
+#include "pager/seal/checksum.h"
+#include "pager/seal/cipher.h"
 #include "run/outpost/outpost.h"
 #include "run/own_descriptors.h"
 #include "run/poke_desk.h"
@@ -78,10 +80,27 @@ Room* enter_room(const char* path) {
   if (fd < 0) return nullptr;
   void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   Room* const room = memory == MAP_FAILED ? nullptr : static_cast<Room*>(memory);
+  if (room != nullptr && room->sealing == Sealing::cipher) madvise(memory, sizeof(Room), MADV_DONTDUMP);
   // Now, for the process may have no right to the file when it wakes. What is not used takes no memory.
   if (room != nullptr && room->trace_start.load(std::memory_order_relaxed) != 0) process.rings = map_rings(fd);
   ::close(fd);
   return room;
+}
+
+constinit const Checksum checksum;
+
+const Sealer& make_sealer(Room& room) {
+  switch (room.sealing) {
+    case Sealing::none: break;
+    case Sealing::checksum: return checksum;
+    case Sealing::cipher: {
+      std::byte* const memory = process.own.take(sizeof(Cipher));
+      if (memory == nullptr) stop("no memory for the runtime");
+      madvise(memory, sizeof(Cipher), MADV_DONTDUMP);
+      return *new (memory) Cipher(room.key);
+    }
+  }
+  return kNoSeal;
 }
 
 // What the signal by which the keeper wakes us comes to while the process is dormant.
@@ -165,7 +184,8 @@ void prepare_process(const Standing* threads) noexcept {
        .victims = *make_victims(process.room->evict, process.memory, kMostBlocks, *process.budget).release(),
        .prefetcher = prefetcher_of(process.room->prefetch),
        .pins = *process.threads,
-       .sizes = {tuning.prefetch > 0 ? tuning.prefetch - 1 : 0, tuning.buffer}},
+       .sizes = {tuning.prefetch > 0 ? tuning.prefetch - 1 : 0, tuning.buffer},
+       .sealer = make_sealer(*process.room)},
       staging_for(process.budget->limit()));
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
