@@ -101,7 +101,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   Nanos lead{};
   const bool buffered = buffer_.take(page, faulter.bounce, faulter.timed ? &lead : nullptr);
   const bool far = !frames_.is_near(node);
-  const std::uint32_t one_in = costs_[far].one_in(far ? 8 : 2);
+  const std::uint32_t one_in = costs_[far].one_in(far ? 8 : 3);
   Group group(Miss{page, buffered ? Miss::From::buffer : Miss::From::node, far, write, one_in}, word);
   gather(group, entry, faulter);
   const auto bounce = [&](std::uint32_t i) { return faulter.bounce + i * kPageSize; };

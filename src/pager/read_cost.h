@@ -23,7 +23,7 @@ class ReadCost {
   }
   // Of pages that come along, one in so many must be used. `otherwise`: as long as nothing has been measured.
   [[nodiscard]] std::uint32_t one_in(std::uint32_t otherwise) const noexcept {
-    constexpr std::uint64_t kFault = 3'000;    // ns: delivering one, and placing its page
+    constexpr std::uint64_t kFault = 4'000;    // ns: delivering one, and placing its page
     constexpr std::uint64_t kPlacing = 1'000;  // ns: a page more, and evicting another for it
     constexpr std::uint32_t kMost = 16;
     const std::uint64_t trip = trip_.load(std::memory_order_relaxed);
