@@ -188,6 +188,7 @@ class Pager {
   [[nodiscard]] std::uint32_t covered(const Group& group, Slots there) const noexcept;
   struct Wanted;
   Errc read(NodeId node, const Wanted& wanted, const Faulter& faulter) noexcept;
+  Errc read_anywhere(Location home, std::byte* into) noexcept;
 
   // Makes room for pages that are about to be local, and counts them.
   void charge(std::uint64_t pages) noexcept;
