@@ -57,6 +57,7 @@ struct RunSettings {
   Delivery faults = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::automatic;
   Evict evict = Evict::two_queues;
+  std::uint32_t replicas = 1;  // nodes that each page is kept on
 };
 
 struct Config {

@@ -22,7 +22,7 @@ bool resolved(PageNo page, Served served) noexcept {
   if (process.pager->full() && process.budget->beyond_hard()) stop_at_hard_limit();
   switch (served) {
     case Served::not_ours: return false;
-    case Served::lost: stop_for_loss(process.pager->table().load(page).location().node);
+    case Served::lost: stop_for_loss(process.outpost->place_of(process.pager->table().load(page).location()).node);
     case Served::failed: stop("the kernel refused to give a page back to the program");
     default: return true;
   }
