@@ -80,6 +80,7 @@ summary = true
 faults = "message"
 prefetch = "leap"
 evict = "clock"
+replicas = 2
 )")};
   const auto config = load();
   ASSERT_TRUE(config) << config.error().message;
@@ -110,6 +111,7 @@ evict = "clock"
   EXPECT_EQ(config->run.faults, Delivery::message);
   EXPECT_EQ(config->run.prefetch, Prefetch::leap);
   EXPECT_EQ(config->run.evict, Evict::clock);
+  EXPECT_EQ(config->run.replicas, 2U);
 }
 
 TEST_F(ConfigTest, laterWins_fileThenFileThenVariableThenFlag) {
