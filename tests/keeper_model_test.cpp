@@ -57,7 +57,7 @@ int live(Outpost& outpost, std::uint64_t seed, int steps, int generation) {
         if (child == 0) {
           if (outpost.after_fork_in_child() != Errc::ok) ::_exit(23);
           for (const Held& one : held) {
-            if (outpost.wait_until_decided(one.runs[0].node, Deadline(kPatience)) != Errc::ok) ::_exit(24);
+            if (outpost.wait_until_readable(one.runs[0].at(0), Deadline(kPatience)) != Errc::ok) ::_exit(24);
             if (!has_seed(outpost, one.runs, one.seed)) ::_exit(25);
           }
           for (const Held& one : held) {

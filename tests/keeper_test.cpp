@@ -141,7 +141,7 @@ TEST_P(Keeper, an_heir_holds_what_its_parent_held) {
     if (child == 0) {
       if (outpost.after_fork_in_child() != Errc::ok) ::_exit(3);
       if (outpost.at_hand() != 0) ::_exit(4);
-      (void)outpost.wait_until_decided(runs[0].node, Deadline(kPatience));
+      (void)outpost.wait_until_readable(runs[0].at(0), Deadline(kPatience));
       if (!has_seed(outpost, runs, 3)) ::_exit(5);
       // What the child writes goes to frames of its own.
       const auto more = take_exactly(outpost, 300);
@@ -228,12 +228,12 @@ TEST_P(Keeper, a_node_that_restarts_is_lost_and_its_next_session_can_be_used) {
   kept.stop_node();
   EXPECT_NE(write_seed(*outpost, runs, 1), Errc::ok);
   kept.start_node();
-  EXPECT_EQ(outpost->wait_until_decided(runs[0].node, Deadline(kPatience)), Errc::fenced);
+  EXPECT_EQ(outpost->wait_until_readable(runs[0].at(0), Deadline(kPatience)), Errc::fenced);
   EXPECT_EQ(write_seed(*outpost, runs, 1), Errc::fenced);
   EXPECT_TRUE(wait_until([&] { return outpost->tend(), lost == 1; }));
   const auto again = take_exactly(*outpost, 100);
   ASSERT_FALSE(again.empty());
-  EXPECT_NE(again[0].node, runs[0].node);
+  EXPECT_NE(outpost->place_of(again[0].at(0)).node, outpost->place_of(runs[0].at(0)).node);
   EXPECT_EQ(write_seed(*outpost, again, 2), Errc::ok);
   EXPECT_TRUE(has_seed(*outpost, again, 2));
   for (const comex::Run& run : runs) outpost->give_back(run);  // of the lost node: ignored
@@ -258,18 +258,18 @@ TEST_P(Keeper, threads_of_one_process) {
   for (std::uint64_t t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
       // A transfer that failed is tried again once the node is back.
-      const auto insist = [&](NodeId node, auto&& move) {
+      const auto insist = [&](Location home, auto&& move) {
         for (const Deadline deadline(kPatience); !deadline.passed();) {
           if (move()) return true;
-          if (outpost->wait_until_decided(node, deadline) != Errc::ok) return false;
+          if (outpost->wait_until_readable(home, deadline) != Errc::ok) return false;
         }
         return false;
       };
       for (std::uint64_t round = 0; round < 150; ++round) {
         const auto runs = take_exactly(*outpost, 20);
         const std::uint64_t seed = round * 3 + t;
-        if (runs.empty() || !insist(runs[0].node, [&] { return write_seed(*outpost, runs, seed) == Errc::ok; }) ||
-            !insist(runs[0].node, [&] { return has_seed(*outpost, runs, seed); })) {
+        if (runs.empty() || !insist(runs[0].at(0), [&] { return write_seed(*outpost, runs, seed) == Errc::ok; }) ||
+            !insist(runs[0].at(0), [&] { return has_seed(*outpost, runs, seed); })) {
           ++wrong;
         }
         for (const comex::Run& run : runs) outpost->give_back(run);
@@ -296,14 +296,15 @@ TEST(KeeperTcp, a_session_that_resumes_brings_new_lanes) {
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 100);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
-  const auto link = kept.pool().enter(runs[0].node)->number();
-  kept.pool().renew_link(runs[0].node, link);
+  const NodeId node = outpost->place_of(runs[0].at(0)).node;
+  const auto link = kept.pool().enter(node)->number();
+  kept.pool().renew_link(node, link);
   ASSERT_TRUE(wait_until([&] {
-    const auto now = kept.pool().enter(runs[0].node);
+    const auto now = kept.pool().enter(node);
     return now && now->number() != link;
   }));
   EXPECT_TRUE(wait_until([&] {
-    return outpost->wait_until_decided(runs[0].node, Deadline(kPatience)) == Errc::ok && has_seed(*outpost, runs, 1);
+    return outpost->wait_until_readable(runs[0].at(0), Deadline(kPatience)) == Errc::ok && has_seed(*outpost, runs, 1);
   }));
   EXPECT_EQ(write_seed(*outpost, runs, 2), Errc::ok);
   EXPECT_TRUE(has_seed(*outpost, runs, 2));
@@ -318,7 +319,7 @@ TEST_P(Keeper, a_keeper_that_goes_takes_everything_with_it) {
   outpost->tend();
   EXPECT_TRUE(outpost->keeper_gone());
   EXPECT_EQ(write_seed(*outpost, runs, 1), Errc::fenced);
-  EXPECT_EQ(outpost->wait_until_decided(runs[0].node, Deadline(Millis(10))), Errc::fenced);
+  EXPECT_EQ(outpost->wait_until_readable(runs[0].at(0), Deadline(Millis(10))), Errc::fenced);
   EXPECT_EQ(outpost->wait_for_frames(5000, Deadline(Millis(10))), Errc::fenced);
   EXPECT_FALSE(outpost->farewell().empty());
 }

@@ -96,6 +96,14 @@ Expected<void> read_prefetch(Prefetch& into, std::string_view text) {
   return {};
 }
 
+Expected<void> read_replicas(std::uint32_t& into, std::string_view text) {
+  if (text.size() != 1 || text.front() < '1' || text.front() > '3') {
+    return invalid(fmt::format("'{}' is no number of copies; use 1, 2 or 3", text));
+  }
+  into = static_cast<std::uint32_t>(text.front() - '0');
+  return {};
+}
+
 Expected<void> read_evict(Evict& into, std::string_view text) {
   const auto choice = parse_evict(text);
   if (!choice) return invalid(fmt::format("'{}' is no eviction policy; use {}", text, fmt::join(kEvictNames, ", ")));
@@ -198,6 +206,8 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_checksums(c.run.checksums, t); }},
     Setting{"run.encrypt", "COMEX_ENCRYPT", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.encrypt, t); }},
+    Setting{"run.replicas", "COMEX_REPLICAS", Kind::integer, "2",
+            [](Config& c, Text t) { return read_replicas(c.run.replicas, t); }},
     Setting{"run.summary", "COMEX_SUMMARY", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.summary, t); }},
 };

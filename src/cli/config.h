@@ -60,6 +60,7 @@ struct RunSettings {
   Evict evict = Evict::two_queues;
   Checksums checksums = Checksums::automatic;
   bool encrypt = false;
+  std::uint32_t replicas = 1;  // nodes that each page is kept on
 };
 
 struct Config {

@@ -82,6 +82,7 @@ prefetch = "leap"
 evict = "clock"
 checksums = "off"
 encrypt = true
+replicas = 2
 )")};
   const auto config = load();
   ASSERT_TRUE(config) << config.error().message;
@@ -114,6 +115,7 @@ encrypt = true
   EXPECT_EQ(config->run.evict, Evict::clock);
   EXPECT_EQ(config->run.checksums, Checksums::off);
   EXPECT_TRUE(config->run.encrypt);
+  EXPECT_EQ(config->run.replicas, 2U);
 }
 
 TEST_F(ConfigTest, laterWins_fileThenFileThenVariableThenFlag) {

@@ -13,6 +13,7 @@
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/machine.h"
+#include "cli/replicas.h"
 #include "cli/report.h"
 #include "cli/run_plan.h"
 #include "node/host_memory.h"
@@ -68,14 +69,26 @@ std::vector<Finding> check_pool(const Config& config) {
   options->observe = true;
   std::vector<Finding> findings;
   bool one_serves = false;
+  std::vector<Url> serving;
   for (const NodeReport& report : ask_nodes(pool.nodes, *options)) {
     findings.push_back(judge_node(report));
     one_serves = one_serves || findings.back().verdict == Verdict::ok;
+    if (findings.back().verdict == Verdict::ok) serving.push_back(report.url);
+  }
+  if (const auto enough = check_replicas(config); !enough) {
+    findings.push_back(Finding{"replicas", Verdict::missing, enough.error().message, ""});
+  } else if (serving.size() > 0 && count_domains(serving) < config.run.replicas) {
+    findings.push_back(Finding{"replicas", Verdict::missing,
+                               fmt::format("{} copies of each page are asked for, and {} nodes serve that do not fail "
+                                           "together",
+                                           config.run.replicas, count_domains(serving)),
+                               "start `comex serve` on the others"});
   }
   const bool tls =
       std::any_of(pool.nodes.begin(), pool.nodes.end(), [](const Url& url) { return url.scheme == Url::Scheme::tls; });
   for (Finding& finding : findings) {
-    if (one_serves && !tls && finding.verdict == Verdict::missing) finding.verdict = Verdict::warning;
+    const bool of_a_node = finding.check != "replicas";
+    if (of_a_node && one_serves && !tls && finding.verdict == Verdict::missing) finding.verdict = Verdict::warning;
   }
   return findings;
 }
@@ -117,6 +130,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   CLI::App& command = *app.add_subcommand("doctor", "Is this machine ready to run programs, and what to do if not");
   auto flags = std::make_shared<ConfigFlags>();
   flags->add(command, "--pool", "pool.nodes", "URL,...", "The memory nodes to look at (those of the configuration)");
+  flags->add(command, "--replicas", "run.replicas", "1|2|3", "On how many of them each page is to be kept");
   flags->add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   auto json = std::make_shared<bool>(false);
   command.add_flag("--json", *json, "For programs");

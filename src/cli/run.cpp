@@ -21,6 +21,7 @@
 #include "cli/link_options.h"
 #include "cli/machine.h"
 #include "cli/program.h"
+#include "cli/replicas.h"
 #include "cli/report.h"
 #include "cli/run_plan.h"
 #include "node/host_memory.h"
@@ -54,6 +55,8 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   if (!link) return std::move(link).error();
   options.pool.link = *std::move(link);
   options.pool.nodes = config.pool.nodes;
+  options.pool.copies = config.run.replicas;
+  if (auto enough = check_replicas(config); !enough) return std::move(enough).error();
   auto memory = read_host_memory();
   if (!memory) return std::move(memory).error();
   auto sums = plan_run(config.run, *memory, options.pool.nodes.empty());
@@ -175,6 +178,8 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
   flags->config.add(command, "--evict", "run.evict", "NAME",
                     fmt::format("Which pages leave first: {} (2q)", fmt::join(kEvictNames, ", ")));
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
+  flags->config.add(command, "--replicas", "run.replicas", "1|2|3",
+                    "On how many of them each page is kept, so that it outlives the others (1)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   flags->config.add(command, "--checksums", "run.checksums", "on|off|auto",
                     "Whether pages that come back are compared with what left (auto: if they leave this machine)");

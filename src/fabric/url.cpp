@@ -7,6 +7,8 @@
 namespace comex {
 namespace {
 
+constexpr std::string_view kDomain = "?domain=";
+
 Error not_a_url(std::string_view text, std::string_view why) {
   return Error{Errc::invalid, fmt::format("'{}' is not a pool URL: {}; use tcp://HOST:7171, tls://HOST:7171 or "
                                           "unix:///PATH",
@@ -16,17 +18,24 @@ Error not_a_url(std::string_view text, std::string_view why) {
 }  // namespace
 
 std::string Url::text() const {
-  if (scheme == Scheme::unix_socket) return "unix://" + path;
+  const std::string of_domain = domain.empty() ? "" : std::string(kDomain) + domain;
+  if (scheme == Scheme::unix_socket) return "unix://" + path + of_domain;
   const bool v6 = host.find(':') != std::string::npos;
-  return fmt::format("{}://{}{}{}:{}", scheme == Scheme::tls ? "tls" : "tcp", v6 ? "[" : "", host, v6 ? "]" : "", port);
+  return fmt::format("{}://{}{}{}:{}{}", scheme == Scheme::tls ? "tls" : "tcp", v6 ? "[" : "", host, v6 ? "]" : "",
+                     port, of_domain);
 }
 
 Expected<Url> parse_url(std::string_view text) {
   const auto mark = text.find("://");
   if (mark == std::string_view::npos) return not_a_url(text, "it has no scheme");
   const std::string_view scheme = text.substr(0, mark);
-  const std::string_view rest = text.substr(mark + 3);
+  const auto end = std::min(text.find(kDomain, mark), text.size());
+  const std::string_view rest = text.substr(mark + 3, end - mark - 3);
   Url url;
+  if (end < text.size()) {
+    url.domain = text.substr(end + kDomain.size());
+    if (url.domain.empty()) return not_a_url(text, "the domain has no name");
+  }
   if (scheme == "unix") {
     if (rest.empty() || (rest.front() != '/' && rest.front() != '@'))
       return not_a_url(text, "the path must be absolute");

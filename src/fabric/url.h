@@ -1,7 +1,8 @@
 // Pool URLs: where a memory node is, and over which medium.
 //   tcp://host:port   tls://host:port   unix:///path (shared memory)   rdma://host:port (not in this version)
 //
-// unix://@name is a socket that is not in the file system.
+// unix://@name is a socket that is not in the file system. Each may end in ?domain=NAME: nodes with the same name fail
+// together (a rack, a switch), and are not given two copies of one page.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@ struct Url {
   std::string host;        // tcp, tls: a name or address; IPv6 without brackets
   std::uint16_t port = 0;  // tcp, tls
   std::string path;        // unix
+  std::string domain;      // empty: it fails alone
 
   [[nodiscard]] std::string text() const;
   friend bool operator==(const Url&, const Url&) = default;

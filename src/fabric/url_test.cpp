@@ -24,7 +24,8 @@ TEST(Url, parse_kinds) {
 }
 
 TEST(Url, text_parses_back) {
-  for (const char* text : {"tcp://a:1", "tls://[fe80::1]:7171", "unix:///x", "unix://@x"}) {
+  for (const char* text : {"tcp://a:1", "tls://[fe80::1]:7171", "unix:///x", "unix://@x", "tcp://a:1?domain=rack 1",
+                           "unix:///x?domain=y"}) {
     const auto url = parse_url(text);
     ASSERT_TRUE(url) << text;
     EXPECT_EQ(url->text(), text);
@@ -34,7 +35,7 @@ TEST(Url, text_parses_back) {
 TEST(Url, wrong_ones_say_what_to_write) {
   for (const char* text :
        {"", "tcp://", "tcp://:1", "tcp://h:0", "tcp://h:99999", "tcp://h:1x", "unix://relative", "http://h:1",
-        "10.0.0.5:7171", "tcp://[::1:7171", "tcp://::1:7171", "tcp://[[]]", "tcp://h]:1"}) {
+        "10.0.0.5:7171", "tcp://[::1:7171", "tcp://::1:7171", "tcp://[[]]", "tcp://h]:1", "tcp://h:1?domain="}) {
     const auto url = parse_url(text);
     ASSERT_FALSE(url) << text;
     EXPECT_EQ(url.error().code, Errc::invalid) << text;

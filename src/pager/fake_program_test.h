@@ -204,10 +204,8 @@ class FakeFrames final : public Frames {
         EXPECT_EQ(used_[where.node.value].count(where.frame.value), 1U) << "a frame is moved that is not used";
         std::byte* const local = segment.local + i * kPageSize;
         const bool reads = transfer.direction == Direction::read;
-        std::byte* const other = copies_ ? second_.data() + (at(where) - memory_.data()) : nullptr;
-        if (reads) std::memcpy(local, second ? other : at(where), kPageSize);
-        if (!reads) std::memcpy(at(where), local, kPageSize);
-        if (!reads && copies_) std::memcpy(other, local, kPageSize);
+        std::byte* const there = second ? second_.data() + (at(where) - memory_.data()) : at(where);
+        std::memcpy(reads ? local : there, reads ? there : local, kPageSize);
         if (reads && spoil_reads > 0) local[0] ^= std::byte{1};
         if (reads && spoil_reads > 0) --spoil_reads;
       }
@@ -234,8 +232,9 @@ class FakeFrames final : public Frames {
 
   [[nodiscard]] Places places_of(Location home) const noexcept override {
     const Location second{NodeId{static_cast<std::uint16_t>(home.node.value + kSecond)}, home.frame};
-    return {{home, second}, copies_ ? 2U : 1U};
+    return {{home, second}, copies()};
   }
+  [[nodiscard]] std::uint32_t copies() const noexcept override { return copies_ ? 2 : 1; }
 
   // Each page is kept twice; the first copy is what the pager reads.
   void keep_two_copies() {

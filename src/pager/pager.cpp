@@ -262,7 +262,7 @@ std::uint64_t Pager::pages_at(NodeId node) const noexcept {
   std::uint64_t count = 0;
   table_->for_each(PageTable::kEverything, [&](PageNo, Word& word) {
     const Entry entry(word.load(std::memory_order_relaxed));
-    count += entry.is(PageState::remote) && entry.location().node == node;
+    count += entry.is(PageState::remote) && frames_.place_of(entry.location()).node == node;
   });
   return count;
 }

@@ -204,7 +204,8 @@ class Pager {
   // A page that came wrong, once more, from each place that has it. False if none is right.
   bool mend(PageNo page, Location home, std::byte* into, Faulter& faulter) noexcept;
   // It is there as if it had been written: its frame may have a wrong copy, and is given up. REQUIRES: locked; unlocks.
-  void renew(PageNo page, Word& word, Location where) noexcept;
+  void renew(PageNo page, Word& word, Location home) noexcept;
+  Errc read_anywhere(Location home, std::byte* into) noexcept;
 
   // Makes room for pages that are about to be local, and counts them.
   void charge(std::uint64_t pages) noexcept;

@@ -20,12 +20,16 @@ struct Pager::Group {
   static constexpr std::uint32_t kMost = 1 + Faulter::kMostAlong;
   static_assert(kMost <= kBlockPages && kMost <= wire::kMaxSegments);
 
-  Group(const Miss& what, Word& word) noexcept : miss(what), words{&word} { pages[0] = what.page; }
-  void add(PageNo page, Word& word) noexcept {
+  Group(const Miss& what, Word& word, Location at) noexcept
+      : miss(what), node(at.node), words{&word}, frames{at.frame} {
+    pages[0] = what.page;
+  }
+  void add(PageNo page, Word& word, FrameNo frame) noexcept {
     pages[count] = page;
+    frames[count] = frame;
     words[count++] = &word;
   }
-  [[nodiscard]] Location where(std::uint32_t i) const noexcept {
+  [[nodiscard]] Location home(std::uint32_t i) const noexcept {
     return Entry(words[i]->load(std::memory_order_relaxed)).location();
   }
   // Calls put(PageRun, std::uint32_t first) for each run of neighbours from the first-th page on, all or nothing.
@@ -56,9 +60,11 @@ struct Pager::Group {
   Miss miss;
   Plan plan;
   bool to_buffer = false;  // the plan is for the read buffer
+  NodeId node;             // where all of them are read from, if they are
   std::uint32_t count = 1;
   std::array<PageNo, kMost> pages;
   std::array<Word*, kMost> words;
+  std::array<FrameNo, kMost> frames;  // of the node
 };
 
 // Frames to be read, and where to.
@@ -83,7 +89,7 @@ struct Pager::Wanted {
 };
 
 Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
-  Group group(Miss{page, Miss::From::zeros}, word);
+  Group group(Miss{page, Miss::From::zeros}, word, {});
   gather(group, Entry(PageState::untouched), faulter);
   const Slots there = group.place(0, [&](PageRun run, std::uint32_t) { return memory_.place_zeros(run); });
   tell_mapped(group, there, 0, faulter);
@@ -97,25 +103,34 @@ Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
 }
 
 Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept {
-  const NodeId node = entry.location().node;
+  const Location source = frames_.place_of(entry.location());
+  const NodeId node = source.node;
   Nanos lead{};
   const bool buffered = buffer_.take(page, faulter.bounce, faulter.timed ? &lead : nullptr);
   const bool far = !frames_.is_near(node);
   const std::uint32_t one_in = costs_[far].one_in(far ? 8 : 3);
-  Group group(Miss{page, buffered ? Miss::From::buffer : Miss::From::node, far, write, one_in}, word);
+  Group group(Miss{page, buffered ? Miss::From::buffer : Miss::From::node, far, write, one_in}, word, source);
   gather(group, entry, faulter);
   const auto bounce = [&](std::uint32_t i) { return faulter.bounce + i * kPageSize; };
   Wanted wanted;
   std::uint32_t from_buffer = 0;  // of those that come along
-  if (!buffered) wanted.add(group.where(0).frame, bounce(0));
+  if (!buffered) wanted.add(group.frames[0], bounce(0));
   for (std::uint32_t i = 1; i < group.count; ++i) {
     if (buffer_.take(group.pages[i], bounce(i))) {
       ++from_buffer;
     } else {
-      wanted.add(group.where(i).frame, bounce(i));
+      wanted.add(group.frames[i], bounce(i));
     }
   }
   Errc result = wanted.count > 0 ? read(node, wanted, faulter) : Errc::ok;
+  if (result != Errc::ok) {
+    // The page itself is what counts, and it may be elsewhere.
+    budget_.release(group.count - 1);
+    unlock_others(group);
+    group.plan.mapped = group.plan.written = group.to_buffer = false;
+    from_buffer = 0;
+    result = buffered ? Errc::ok : read_anywhere(group.home(0), bounce(0));
+  }
   const Opened opened = result == Errc::ok ? open(group, faulter) : Opened{};
   if ((opened.wrong & 1) != 0) result = Errc::io;
   // The page itself is dirty at once if it is written to; those that come along if the stream's pages are.
@@ -135,7 +150,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   budget_.release(group.count - placed);
   for (std::uint32_t i = 0; i < group.count; ++i) {
     const PageNo each = group.pages[i];
-    const Location where = group.where(i);
+    const Location home = group.home(i);
     if ((there >> i & 1) == 0) {
       table_->unlock(each, *group.words[i]);
       continue;
@@ -143,11 +158,11 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
     const bool clean = !all_dirty && (i > 0 || !write);
     arrive(each, *group.words[i], PageState::remote);
     if (clean && (opened.mended >> i & 1) != 0) {
-      renew(each, *group.words[i], where);
+      renew(each, *group.words[i], home);
       continue;
     }
-    table_->unlock(each, *group.words[i], clean ? Entry::clean(where) : Entry(PageState::resident));
-    if (!clean) release(where);
+    table_->unlock(each, *group.words[i], clean ? Entry::clean(home) : Entry(PageState::resident));
+    if (!clean) release(home);
   }
   if (result == Errc::ok) read_ahead(group, node, faulter);
   PagerStats& stats = stats_of(faulter);
@@ -207,9 +222,10 @@ void Pager::lock_others(Group& group, Entry entry) noexcept {
     Entry was;
     if (word == nullptr || !table_->try_lock(*word, entry.state(), &was)) return;
     // What the program may not touch would stay: eviction cannot read it.
-    const bool near = !entry.is(PageState::remote) || was.location().node == entry.location().node;
-    if (near && !was.hidden()) {
-      group.add(other, *word);
+    const bool remote = entry.is(PageState::remote);
+    const Location place = remote ? frames_.place_of(was.location()) : Location{};
+    if ((!remote || place.node == group.node) && !was.hidden()) {
+      group.add(other, *word, place.frame);
     } else {
       table_->unlock(other, *word);
     }
@@ -232,11 +248,12 @@ void Pager::read_ahead(const Group& group, NodeId node, Faulter& faulter) noexce
                   Word* const word = coming->full() ? nullptr : table_->find(other);
                   Entry was;
                   if (word == nullptr || !table_->try_lock(*word, PageState::remote, &was)) return;
-                  if (was.location().node != node || was.hidden() || buffer_.has(other)) {
+                  const Location place = frames_.place_of(was.location());
+                  if (place.node != node || was.hidden() || buffer_.has(other)) {
                     return table_->unlock(other, *word);
                   }
                   locked[coming->count()] = {other, word};
-                  coming->add(other, was.location().frame);
+                  coming->add(other, place.frame);
                 });
   const std::uint32_t count = coming->count();
   coming->begin();
@@ -288,7 +305,7 @@ Pager::Opened Pager::open(const Group& group, Faulter& faulter) noexcept {
   for (std::uint32_t i = group.count; i-- > 0;) {
     std::byte* const bytes = faulter.bounce + i * kPageSize;
     if (sealer_.open(bytes, table_->seal(group.pages[i]))) continue;
-    const bool mended = mend(group.pages[i], group.where(i), bytes, faulter);
+    const bool mended = mend(group.pages[i], group.home(i), bytes, faulter);
     (mended ? opened.mended : opened.wrong) |= Slots{1} << i;
   }
   return opened;
@@ -304,7 +321,7 @@ bool Pager::mend(PageNo page, Location home, std::byte* into, Faulter& faulter) 
     if (copy == 0) faulter.wrong_at = place;
     Wanted again;
     again.add(place.frame, into);
-    if (read(place.node, again, faulter) != Errc::ok) continue;
+    if (read(place.node, again, faulter) != Errc::ok && read_anywhere(home, into) != Errc::ok) continue;
     if (sealer_.open(into, table_->seal(page))) {
       PagerStats::add(stats.mended);
       return true;
@@ -314,23 +331,33 @@ bool Pager::mend(PageNo page, Location home, std::byte* into, Faulter& faulter) 
   return false;
 }
 
-void Pager::renew(PageNo page, Word& word, Location where) noexcept {
-  if (memory_.unguard(PageRun{page, 1}) != Errc::ok) return table_->unlock(page, word, Entry::clean(where));
+void Pager::renew(PageNo page, Word& word, Location home) noexcept {
+  if (memory_.unguard(PageRun{page, 1}) != Errc::ok) return table_->unlock(page, word, Entry::clean(home));
   table_->unlock(page, word, Entry(PageState::resident));
-  release(where);
+  release(home);
 }
 
 Errc Pager::read(NodeId node, const Wanted& wanted, const Faulter& faulter) noexcept {
+  const auto start = faulter.timed ? Clock::now() : Clock::time_point();
+  const Errc result = frames_.read(node, std::span(wanted.segments).first(wanted.count));
+  if (result == Errc::ok && faulter.timed) {
+    const auto took = static_cast<std::uint64_t>(Nanos(Clock::now() - start).count());
+    costs_[!frames_.is_near(node)].note(wanted.pages(), took);
+  }
+  return result;
+}
+
+// After a read has failed: from wherever the page can be had, for as long as that may be.
+Errc Pager::read_anywhere(Location home, std::byte* into) noexcept {
   const Deadline patience(kMostPatience);
   for (;;) {
-    const auto start = faulter.timed ? Clock::now() : Clock::time_point();
-    const Errc result = frames_.read(node, std::span(wanted.segments).first(wanted.count));
-    if (result == Errc::ok && faulter.timed) {
-      const auto took = static_cast<std::uint64_t>(Nanos(Clock::now() - start).count());
-      costs_[!frames_.is_near(node)].note(wanted.pages(), took);
-    }
-    if (result != Errc::disconnected && result != Errc::timeout) return result;
-    if (const Errc decided = frames_.wait_until_decided(node, patience); decided != Errc::ok) return decided;
+    const Errc decided = frames_.wait_until_readable(home, patience);
+    if (decided != Errc::ok) return decided;
+    const Location place = frames_.place_of(home);
+    const Segment segment{place.frame, 1, into};
+    const Errc result = frames_.read(place.node, {&segment, 1});
+    const bool elsewhere = result == Errc::disconnected || result == Errc::timeout || result == Errc::fenced;
+    if (!elsewhere || patience.passed()) return result;
   }
 }
 

@@ -31,6 +31,7 @@ class PagerFixture : public ::testing::Test {
     pages_ = pages;
     memory_ = std::make_unique<FakeMemory>(pages);
     frames_ = std::make_unique<FakeFrames>(nodes, pages + 1024);
+    if (two_copies_) frames_->keep_two_copies();
     words_.set(local, local / 4);
     victims_ = make_victims(evict_, *memory_, pages, budget_);
     auto pager =
@@ -42,11 +43,13 @@ class PagerFixture : public ::testing::Test {
   // What the program does, with the faults it takes.
   std::uint64_t load(std::uint32_t page, std::uint64_t word = 0) {
     std::uint64_t value = 0;
-    while (!memory_->load(kFirst + page, word, &value)) resolve(page, false);
+    while (!memory_->load(kFirst + page, word, &value) && resolve(page, false) != Served::lost) {
+    }
     return value;
   }
   void store(std::uint32_t page, std::uint64_t value, std::uint64_t word = 0) {
-    while (!memory_->store(kFirst + page, word, value)) resolve(page, true);
+    while (!memory_->store(kFirst + page, word, value) && resolve(page, true) != Served::lost) {
+    }
   }
   Served resolve(std::uint32_t page, bool write) {
     thread_local std::vector<std::byte> bounce((1 + Faulter::kMostAlong) * kPageSize);
@@ -78,6 +81,7 @@ class PagerFixture : public ::testing::Test {
   std::unique_ptr<FakeFrames> frames_;
   Pager::Sizes sizes_;  // as usual, unless a test says otherwise before begin()
   const Sealer* sealer_ = &kNoSeal;
+  bool two_copies_ = false;
   std::unique_ptr<Victims> victims_;
   SomePins pins_;
   std::unique_ptr<Pager> pager_;

@@ -31,7 +31,6 @@ class PagerSealTest : public PagerFixture, public ::testing::WithParamInterface<
   // All pages have been written, and are remote.
   void begin_remote(const Prefetcher& prefetcher = prefetcher_of(Prefetch::none)) {
     begin(kPages, kPages, 1, prefetcher);
-    prepare_frames();
     for (std::uint32_t page = 0; page < kPages; ++page) store(page, value_of(page));
     send_all();
   }
@@ -40,7 +39,6 @@ class PagerSealTest : public PagerFixture, public ::testing::WithParamInterface<
   void spoil(std::uint32_t page) { frames_->bytes_at(location(page))[17] ^= std::byte{4}; }
   std::uint64_t wrong() { return pager_->stats().wrong; }
   std::uint64_t mended() { return pager_->stats().mended; }
-  virtual void prepare_frames() {}
 
   CipherKey key_;
   const Checksum checksum_;
@@ -138,7 +136,7 @@ TEST_P(PagerSealTest, relocate_takesTheSealAlong) {
 // A second copy of each page, which is right.
 class PagerMendTest : public PagerSealTest {
  protected:
-  void prepare_frames() override { frames_->keep_two_copies(); }
+  PagerMendTest() { two_copies_ = true; }
 };
 
 INSTANTIATE_TEST_SUITE_P(With, PagerMendTest, ::testing::Values("checksum", "cipher"),

@@ -2,19 +2,14 @@
 
 namespace comex {
 
-void Target::clear() {
-  placed = starts = 0;
-  write_count = 0;
-}
-
-Slots Target::assign(Slots slots, const Run& run) {
+Slots Homes::assign(Slots slots, const Run& run) {
   Slots given = 0;
   for (std::uint32_t i = 0; i < run.count; ++i) {
     const auto slot = static_cast<std::uint32_t>(std::countr_zero(slots));
     const Slots bit = Slots{1} << slot;
     slots &= ~bit;
     given |= bit;
-    where[slot] = run.at(i);
+    at[slot] = run.at(i);
     starts = i == 0 ? starts | bit : starts & ~bit;
   }
   placed |= given;
@@ -23,16 +18,15 @@ Slots Target::assign(Slots slots, const Run& run) {
 
 bool Target::continues(const Segment& segment, const std::byte* memory, std::uint32_t slot) const {
   const bool near = segment.local + segment.count * kPageSize == memory + slot * kPageSize;
-  const bool far = segment.first + segment.count == where[slot].frame;
-  return near && far && (starts >> slot & 1) == 0;
+  return near && segment.first + segment.count == at[slot].frame;
 }
 
-void Target::prepare(Slots slots, std::byte* memory) {
+void Target::prepare(Slots starts, std::byte* memory) {
   write_count = 0;
   std::uint32_t used = 0;   // segments
   std::uint32_t first = 0;  // segment of the current write
   for_each_slot(slots, [&](std::uint32_t slot) {
-    const NodeId node = where[slot].node;
+    const NodeId node = at[slot].node;
     if (write_count == 0 || writes[write_count - 1].node != node) {
       Write& fresh = writes[write_count++];
       fresh.node = node;
@@ -41,10 +35,11 @@ void Target::prepare(Slots slots, std::byte* memory) {
     }
     Write& write = writes[write_count - 1];
     write.slots |= Slots{1} << slot;
-    if (used > first && continues(segments[used - 1], memory, slot)) {
+    const bool start = (starts >> slot & 1) != 0;
+    if (used > first && !start && continues(segments[used - 1], memory, slot)) {
       ++segments[used - 1].count;
     } else {
-      segments[used++] = Segment{where[slot].frame, 1, memory + slot * kPageSize};
+      segments[used++] = Segment{at[slot].frame, 1, memory + slot * kPageSize};
     }
     write.transfer.direction = Direction::write;
     write.transfer.priority = Priority::bulk;

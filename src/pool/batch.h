@@ -1,12 +1,12 @@
-// A batch of staged pages: up to 64 of them, the frames they go to, and the writes that take them there. Plain data and
-// arithmetic; staging.h has the life of a batch and the locking.
+// A batch of staged pages: up to 64 of them, the frames that are to be their homes, and the writes that take them to
+// the places of those. Plain data and arithmetic; staging.h has the life of a batch and the locking.
 //
 //   slots     | 0 | 1 | 2 | 3 | 4 | ...    one page each, contiguous in memory
-//   where     |   run A   | run B |        frames of a target, one per slot; usually a single run
-//   writes    one per node: segments that are contiguous both here and there, without the slots that are not to go
+//   homes     |   run A   | run B |        one frame per slot; usually a single run
+//   targets   one per copy: where each slot is written, and the writes, one per node: segments that are contiguous both
+//             here and there, without the slots that are not to go
 //
-// A target is one copy of the batch. Today there is one; with replicas there will be as many as copies, each placed on
-// another node, and a page has landed when it is written to all of them.
+// A page has landed when it is written to all its places.
 //
 // Fault path: everything here; nothing is allocated.
 #pragma once
@@ -26,7 +26,6 @@ namespace comex {
 
 inline constexpr std::uint32_t kBatchPages = 64;
 inline constexpr std::size_t kBatchBytes = kBatchPages * kPageSize;
-inline constexpr std::size_t kTargets = 1;
 static_assert(kBatchPages <= wire::kMaxTransferPages && kBatchPages <= wire::kMaxSegments);
 
 // Names a page: the pager's page number.
@@ -50,26 +49,34 @@ struct Write {
   Transfer transfer;
 };
 
+// The frames of a batch, by slot.
+struct Homes {
+  std::array<Location, kBatchPages> at;  // of the slots in `placed`
+  Slots placed = 0;                      // have a frame
+  Slots starts = 0;                      // begin a run: the frame before may be in another slab
+
+  void clear() { placed = starts = 0; }
+  // Gives the lowest slots of `slots` the frames of `run`, in order; returns those that got one.
+  // REQUIRES: run.count <= the number of slots.
+  Slots assign(Slots slots, const Run& run);
+  // Takes their frames away, handing each to `give_back`.
+  template <typename F>
+  void release(Slots slots, F&& give_back) {
+    placed &= ~slots;
+    for_each_slot(slots, [&](std::uint32_t slot) { give_back(Run{at[slot].node, at[slot].frame, 1}); });
+  }
+};
+
+// One copy of a batch.
 struct Target {
-  std::array<Location, kBatchPages> where;  // of the slots in `placed`
-  Slots placed = 0;                         // have a frame
-  Slots starts = 0;                         // begin a run: the frame before may be in another slab
+  std::array<Location, kBatchPages> at;  // of the slots in `slots`
+  Slots slots = 0;
   std::array<Segment, kBatchPages> segments;
   std::array<Write, kBatchPages> writes;
   std::uint32_t write_count = 0;
 
-  void clear();
-  // Gives the lowest slots of `slots` the frames of `run`, in order; returns those that got one.
-  // REQUIRES: run.count <= the number of slots.
-  Slots assign(Slots slots, const Run& run);
-  // Takes their frames away, handing each run of them to `give_back`.
-  template <typename F>
-  void release(Slots slots, F&& give_back) {
-    placed &= ~slots;
-    for_each_slot(slots, [&](std::uint32_t slot) { give_back(Run{where[slot].node, where[slot].frame, 1}); });
-  }
-  // Prepares the writes of `slots`, whose pages are at `memory` + slot * kPageSize. REQUIRES: all are placed.
-  void prepare(Slots slots, std::byte* memory);
+  // Prepares the writes of `slots`, whose pages are at `memory` + slot * kPageSize. Those in `starts` begin a segment.
+  void prepare(Slots starts, std::byte* memory);
   [[nodiscard]] std::span<Write> pending_writes() { return std::span(writes).first(write_count); }
 
  private:
@@ -100,8 +107,10 @@ struct Batch {
   // Raised under the mutex, lowered without.
   std::atomic<std::uint32_t> pins{0};
   // Of the thread that has the batch while it is busy, and of nobody in other states.
-  std::array<Run, kTargets> runs;  // what was taken at opening
-  std::array<Target, kTargets> targets;
+  Run run;  // what was taken at opening
+  Homes homes;
+  std::span<Target> targets;  // as many as there are copies
+  std::uint32_t ticket = 0;   // of Frames::begin_writes(), while writes are under way
 };
 
 }  // namespace comex

@@ -1,6 +1,10 @@
 // Frames as those see them who keep pages in them: the pager and staging. The pool is one; a process whose pool is
 // kept by another process has its own; tests have arrays.
 //
+// A frame that is taken names a page's home, which is what a page-table entry keeps. What is read and written are
+// places: frames of nodes. For a pool they are the same; under `comex run` a home may have several places, which change
+// while nodes come and go (run/chunk_map.h).
+//
 // Thread safety: all functions from any thread. Fault path: all of them. They allocate nothing and may set errno.
 #pragma once
 
@@ -35,8 +39,21 @@ class Frames {
   // Frames whose pages are not needed any more. REQUIRES: no transfer of them is under way or will be.
   virtual void give_back(const Run& run) noexcept = 0;
   [[nodiscard]] virtual std::uint32_t at_hand() const noexcept = 0;
-  // Where the page that is kept in a frame is kept, all of its copies.
+
+  // Where to read the page with this home now: of a node that answers, if any of its copies' does.
+  [[nodiscard]] virtual Location place_of(Location home) const noexcept { return home; }
+  // ... and where to write it to, all of them. None: it cannot be written now; give the frame back and take another.
   [[nodiscard]] virtual Places places_of(Location home) const noexcept { return {{home}, 1}; }
+  // What places_of() has at most.
+  [[nodiscard]] virtual std::uint32_t copies() const noexcept { return 1; }
+  // To be called before the look at places_of(), and with what it returned when all writes there have ended.
+  virtual std::uint32_t begin_writes() noexcept { return 0; }
+  virtual void end_writes(std::uint32_t) noexcept {}
+  // After a read of the page failed: ok when it can be tried again, fenced when its bytes are lost, else timeout.
+  virtual Errc wait_until_readable(Location home, const Deadline& deadline) noexcept {
+    return wait_until_decided(home.node, deadline);
+  }
+
   // Whether a read from there costs no more than its bytes: there is nothing to be gained by reading more at once.
   [[nodiscard]] virtual bool is_near(NodeId) const noexcept { return false; }
 

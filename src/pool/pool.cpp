@@ -26,6 +26,7 @@ Pool::Pool(PoolConfig config, Connector connector)
     : config_(std::move(config)),
       directory_(config_.max_ids),
       placement_(config_.link.nid, config_.pid, config_.nodes.size(), seed_for(config_)) {
+  for (auto& each : active_) each = kNobody;
   const auto nodes = static_cast<unsigned>(config_.nodes.size());
   for (std::size_t i = 0; i < nodes; ++i) {
     members_.push_back(std::make_unique<Member>(*directory_.enlist(i), config_.nodes[i], config_.member));
@@ -74,12 +75,14 @@ Expected<std::unique_ptr<Pool>> Pool::open(PoolConfig config, Connector connecto
 Expected<void> Pool::wait_until_open() {
   Deadline deadline(config_.link.connect_timeout);
   bool one_up = false;
+  bool enough = false;
   for (;;) {
     const auto seen = arrivals_.current();
     const auto up = std::count_if(members_.begin(), members_.end(), [](const auto& m) { return m->usable(); });
     const bool all_tried = std::all_of(keepers_.begin(), keepers_.end(), [](const auto& k) { return k->tried(); });
-    if (up > 0 && !one_up) {
-      one_up = true;
+    one_up |= up > 0;
+    if (up >= config_.copies && !enough) {
+      enough = true;
       deadline = Deadline::at(std::min(deadline.when(), Clock::now() + config_.open_grace));
     }
     if (all_tried || !arrivals_.wait(seen, deadline.when())) {
@@ -122,17 +125,22 @@ void Pool::replan() {
     const bool up = members_[i]->state() == MemberState::up;
     nodes[i] = {up && !members_[i]->refusing(), members_[i]->load().free_frames};
   }
-  const std::size_t active = choose(nodes, active_).value_or(kNobody);
-  if (active != kNobody) nodes[active].usable = false;
-  const std::size_t standby = choose(nodes, standby_).value_or(kNobody);
-  active_ = active;
-  standby_ = standby;
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    Role role = active == kNobody ? Role::scraps : Role::idle;
-    if (i == active) role = Role::active;
-    if (i == standby) role = Role::standby;
-    members_[i]->set_role(role);
+  std::vector<Placement::Candidate> others = nodes;  // that are not chosen
+  std::vector<Role> roles(nodes.size(), Role::idle);
+  for (std::uint32_t copy = 0; copy < config_.copies; ++copy) {
+    const std::size_t active = choose(nodes, active_[copy]).value_or(kNobody);
+    active_[copy] = active;
+    // Too few want to give: all give what they have.
+    if (active == kNobody) std::replace(roles.begin(), roles.end(), Role::idle, Role::scraps);
+    if (active == kNobody) continue;
+    roles[active] = Role::active;
+    others[active].usable = false;
+    for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i].usable = nodes[i].usable && is_apart(i, active);
   }
+  const std::size_t standby = choose(others, standby_).value_or(kNobody);
+  standby_ = standby;
+  if (standby != kNobody) roles[standby] = Role::standby;
+  for (std::size_t i = 0; i < members_.size(); ++i) members_[i]->set_role(roles[i]);
 }
 
 // --- fault path ---
@@ -143,16 +151,46 @@ Member* Pool::find(NodeId node) const noexcept {
 }
 
 std::optional<Run> Pool::take(std::uint32_t want) noexcept {
+  return take_apart(want, {});
+}
+
+std::optional<Run> Pool::take_apart(std::uint32_t want, std::span<const NodeId> others) noexcept {
+  const auto from = [&](std::size_t i) -> std::optional<Run> {
+    if (i == kNobody || !is_apart(i, others)) return std::nullopt;
+    return members_[i]->take(want);
+  };
   // The preferred node first even when it says no by now: what is left of it keeps the process's pages together.
-  for (const std::size_t i :
-       {placement_.preferred(), active_.load(std::memory_order_relaxed), standby_.load(std::memory_order_relaxed)}) {
-    if (i == kNobody) continue;
-    if (const auto run = members_[i]->take(want)) return run;
+  if (const auto run = from(placement_.preferred())) return run;
+  for (std::uint32_t copy = 0; copy < config_.copies; ++copy) {
+    if (const auto run = from(active_[copy].load(std::memory_order_relaxed))) return run;
   }
-  for (const auto& member : members_) {
-    if (const auto run = member->take(want)) return run;
+  if (const auto run = from(standby_.load(std::memory_order_relaxed))) return run;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (const auto run = from(i)) return run;
   }
   return std::nullopt;
+}
+
+Errc Pool::apart(std::span<const NodeId> others) const noexcept {
+  Errc found = Errc::disconnected;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (!is_apart(i, others) || !members_[i]->usable()) continue;
+    if (!members_[i]->refusing()) return Errc::ok;
+    found = Errc::no_memory;
+  }
+  return found;
+}
+
+bool Pool::is_apart(std::size_t member, std::size_t other) const noexcept {
+  const std::string& domain = config_.nodes[member].domain;
+  return member != other && (domain.empty() || domain != config_.nodes[other].domain);
+}
+
+bool Pool::is_apart(std::size_t member, std::span<const NodeId> others) const noexcept {
+  return std::all_of(others.begin(), others.end(), [&](NodeId node) {
+    const auto other = directory_.member_of(node);
+    return !other || is_apart(member, *other);
+  });
 }
 
 void Pool::put_back(const Run& run) noexcept {

@@ -9,6 +9,7 @@
 // memory than it saves time. So one node is active and kept at T: the preferred one, or what Placement says while that
 // one is away or says no. One more stands by with a few frames, so that a batch can move there the moment the active
 // one dies. The others keep none. When every node has said no to extents of the usual size, all are asked for scraps.
+// Where pages have several copies there are as many active nodes, of different failure domains (Url::domain).
 //
 // Thread safety: all functions from any thread. The destructor REQUIRES that nobody is inside.
 // Fault path: everything in the section so named. It calls no node but through the link's own fault-path functions,
@@ -22,6 +23,7 @@
 // Not for a forked child: its threads are gone. It leaves this object alone and opens a pool of its own.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -48,6 +50,7 @@ struct PoolConfig {
   LinkOptions link;  // link.nid is this host in hash(NID, PID)
   MemberConfig member;
   std::uint32_t pid = 0;         // the PID in hash(NID, PID); 0: this process
+  std::uint32_t copies = 1;      // that a page is to have: as many nodes are refilled. See take_apart()
   Millis open_grace{20};         // once one node is up, how long to wait for the others: a preferred one is worth it
   Millis shutdown_grace{1000};   // for calls under way and goodbyes; then links are cut
   std::uint16_t max_ids = 4096;  // sessions with frames in use, over the life of the pool (see pool/directory.h)
@@ -61,7 +64,8 @@ class Pool final : public Frames {
  public:
   static constexpr std::size_t kMaxNodes = 1024;
 
-  // Connects to all nodes at once; succeeds when at least one is up within the connect time-out. The error lists each
+  // Connects to all nodes at once; succeeds when at least one is up within the connect time-out, and waits a moment for
+  // as many as there are copies. The error lists each
   // node and why.
   static Expected<std::unique_ptr<Pool>> open(PoolConfig config, Connector connector = connect);
   // Says bye to every node and joins all threads, within the shutdown grace plus one connect time-out.
@@ -75,6 +79,10 @@ class Pool final : public Frames {
   void put_back(const Run& run) noexcept override;
   void give_back(const Run& run) noexcept override;
   [[nodiscard]] std::uint32_t at_hand() const noexcept override;
+  // As take(), but at another node, and in another failure domain, than these sessions are with.
+  std::optional<Run> take_apart(std::uint32_t want, std::span<const NodeId> others) noexcept;
+  // When that finds none: ok, some are on their way; no_memory, such nodes have said no; disconnected, none is up.
+  [[nodiscard]] Errc apart(std::span<const NodeId> others) const noexcept;
   void submit(NodeId node, Transfer& transfer) noexcept override;
   void poll(NodeId node) noexcept override;
   Errc wait(NodeId node, Transfer& transfer) noexcept override;
@@ -103,6 +111,8 @@ class Pool final : public Frames {
   void announce();
   std::optional<std::size_t> choose(std::span<const Placement::Candidate> nodes, std::size_t current);
   [[nodiscard]] Member* find(NodeId node) const noexcept;
+  [[nodiscard]] bool is_apart(std::size_t member, std::size_t other) const noexcept;
+  [[nodiscard]] bool is_apart(std::size_t member, std::span<const NodeId> others) const noexcept;
 
   static constexpr std::size_t kNobody = SIZE_MAX;
 
@@ -119,7 +129,7 @@ class Pool final : public Frames {
   std::mutex plan_mutex_;  // guards placement_ and the choice below; never held across a call to a node
   Placement placement_;
   // Read by take() as hints.
-  std::atomic<std::size_t> active_{kNobody};
+  std::array<std::atomic<std::size_t>, kMostCopies> active_;  // the first `copies`
   std::atomic<std::size_t> standby_{kNobody};
 
   std::vector<std::unique_ptr<Keeper>> keepers_;  // last: their threads use all of the above

@@ -194,6 +194,54 @@ TEST_F(PoolTest, giveBack_reachesTheNode) {
   EXPECT_TRUE(eventually([&] { return cluster[0].held() == pool->at_hand() && pool->status()[0].in_use == 0; }));
 }
 
+TEST_F(PoolTest, takeApart_asManyNodesAreRefilledAsThereAreCopies) {
+  FakeCluster cluster(4);
+  auto with_copies = config(cluster);
+  with_copies.copies = 3;
+  const auto pool = *Pool::open(with_copies, cluster.connector());
+  ASSERT_TRUE(eventually([&] {
+    const auto status = pool->status();
+    return std::count_if(status.begin(), status.end(), [](auto& s) { return s.at_hand >= 1024; }) >= 3;
+  }));
+  std::vector<NodeId> used;
+  for (int copy = 0; copy < 3; ++copy) {
+    const auto run = pool->take_apart(64, used);
+    ASSERT_TRUE(run);
+    EXPECT_EQ(run->count, 64U);
+    EXPECT_EQ(std::count(used.begin(), used.end(), run->node), 0);
+    used.push_back(run->node);
+  }
+}
+
+TEST_F(PoolTest, takeApart_notInTheSameDomain) {
+  FakeCluster cluster(3);
+  auto with_copies = config(cluster);
+  with_copies.copies = 2;
+  with_copies.nodes[0].domain = with_copies.nodes[1].domain = "rack";
+  const auto pool = *Pool::open(with_copies, cluster.connector());
+  const std::vector<NodeId> first{NodeId{0}};
+  std::optional<comex::Run> run;
+  ASSERT_TRUE(eventually([&] { return (run = pool->take_apart(64, first)).has_value(); }));
+  EXPECT_EQ(run->node, NodeId{2});
+  const std::vector<NodeId> both{NodeId{0}, NodeId{2}};
+  EXPECT_FALSE(pool->take_apart(1, both));
+  EXPECT_EQ(pool->apart(both), Errc::disconnected);
+}
+
+TEST_F(PoolTest, apart_saysWhyThereAreNone) {
+  FakeCluster cluster(2, 8192, Millis(60));
+  auto with_copies = config(cluster);
+  with_copies.copies = 2;
+  const auto pool = *Pool::open(with_copies, cluster.connector());
+  const std::vector<NodeId> first{NodeId{0}};
+  EXPECT_EQ(pool->apart(first), Errc::ok);
+  cluster[1].refuse(true);
+  cluster[1].extents_of(0);
+  ASSERT_TRUE(eventually([&] { return !pool->take_apart(64, first) && pool->apart(first) == Errc::no_memory; }));
+  cluster[1].die();
+  EXPECT_TRUE(eventually([&] { return pool->apart(first) == Errc::disconnected; }));
+}
+
 TEST_F(PoolTest, waitForFrames_saysWhyThereAreNone) {
   FakeCluster cluster(2, 8192, Millis(60));
   cluster[0].refuse(true);

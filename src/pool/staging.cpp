@@ -25,24 +25,34 @@ Staging::Staging(Frames& frames, const StagingConfig& config, Landed landed, std
       landed_(std::move(landed)),
       memory_(memory),
       index_(config.batches * kBatchPages),
-      batches_(std::make_unique<Batch[]>(config.batches)) {}
+      copies_(frames.copies()),
+      batches_(std::make_unique<Batch[]>(config.batches)),
+      targets_(std::make_unique<Target[]>(std::size_t{config.batches} * copies_)) {
+  for (std::uint32_t i = 0; i < config.batches; ++i) batches_[i].targets = {&targets_[i * copies_], copies_};
+}
 
 Staging::~Staging() {
   for (std::uint32_t i = 0; i < config_.batches; ++i) {
     Batch& batch = batches_[i];
     if (batch.state == BatchState::free || batch.state == BatchState::draining) continue;
     if (batch.state == BatchState::writing) collect(batch, true);
-    for (std::size_t t = 0; t < kTargets; ++t) {
-      frames_.put_back(batch.runs[t].from(std::min(batch.count, batch.runs[t].count)));
-      Target& target = batch.targets[t];
-      target.release(target.placed & slots_below(batch.count), [this](const Run& run) { frames_.give_back(run); });
-    }
+    frames_.put_back(batch.run.from(std::min(batch.count, batch.run.count)));
+    release(batch, batch.homes.placed & slots_below(batch.count));
   }
   if (config_.memory == nullptr) munmap(memory_, config_.batches * kBatchBytes);
 }
 
 std::span<std::byte> Staging::memory() const noexcept {
   return {memory_, config_.batches * kBatchBytes};
+}
+
+void Staging::put_back(Batch& batch) noexcept {
+  frames_.put_back(std::exchange(batch.run, Run{}));
+  batch.homes.clear();
+}
+
+void Staging::release(Batch& batch, Slots slots) noexcept {
+  batch.homes.release(slots, [this](const Run& run) { frames_.give_back(run); });
 }
 
 std::byte* Staging::memory_of(const Batch& batch) const noexcept {
@@ -72,12 +82,11 @@ bool Staging::open_batch() noexcept {
   }
   Batch& batch = batches_[opened];
   batch.capacity = kBatchPages;
-  for (std::size_t t = 0; t < kTargets; ++t) {
-    const auto run = frames_.take(kBatchPages);
-    batch.runs[t] = run.value_or(Run{});
-    if (!run) continue;
-    batch.targets[t].assign(slots_below(run->count), *run);
-    if (run->count >= config_.short_run) batch.capacity = std::min(batch.capacity, run->count);
+  const auto run = frames_.take(kBatchPages);
+  batch.run = run.value_or(Run{});
+  if (run) {
+    batch.homes.assign(slots_below(run->count), *run);
+    if (run->count >= config_.short_run) batch.capacity = run->count;
   }
   {
     const std::lock_guard lock(mutex_);
@@ -89,10 +98,7 @@ bool Staging::open_batch() noexcept {
     }
   }
   // Another thread was faster.
-  for (std::size_t t = 0; t < kTargets; ++t) {
-    frames_.put_back(batch.runs[t]);
-    batch.targets[t].clear();
-  }
+  put_back(batch);
   hand_over(batch, BatchState::free);
   return true;
 }
@@ -263,10 +269,7 @@ void Staging::put_away() noexcept {
     opened->state = BatchState::busy;
     current_ = kNone;
   }
-  for (std::size_t t = 0; t < kTargets; ++t) {
-    frames_.put_back(std::exchange(opened->runs[t], Run{}));
-    opened->targets[t].clear();
-  }
+  put_back(*opened);
   hand_over(*opened, BatchState::free);
 }
 

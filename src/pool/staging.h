@@ -12,6 +12,9 @@
 // node dies, frames are found page by page if need be. A batch that no node takes waits, intact, and is tried again at
 // every progress(): pages are never dropped.
 //
+// Where frames stand for several copies, all are written at once. If one of them cannot be written the page gets
+// another frame: so what has landed is in every place that its frame had when it was written.
+//
 // Thread safety: all functions from any thread. mutex_ guards the index, the states and the masks of the batches; it is
 // never held across a copy, a write, a callback or a call to the frames. A batch in state `busy` belongs to the thread
 // that put it there, which does the slow things without the mutex; this is how several batches are under way at once
@@ -157,6 +160,11 @@ class Staging {
   bool open_batch() noexcept;
   // Drives a batch that is `busy` for this thread as far as it goes without waiting.
   void pursue(Batch& batch) noexcept;
+  // What was taken for it at opening, of which nothing is used yet.
+  void put_back(Batch& batch) noexcept;
+  void release(Batch& batch, Slots slots) noexcept;
+  bool find_places(Batch& batch, Slots live) noexcept;
+  Slots look_up_places(Batch& batch, Slots slots) noexcept;
   bool launch(Batch& batch) noexcept;
   Outcome collect(Batch& batch, bool wait) noexcept;
   void conclude(Batch& batch, Outcome outcome) noexcept;
@@ -175,8 +183,10 @@ class Staging {
 
   mutable Mutex mutex_;  // guards all below, but what a busy batch's thread has to itself
   TagIndex index_;
+  const std::uint32_t copies_;
   std::unique_ptr<Batch[]> batches_;
-  std::uint32_t current_ = kNone;  // the one being filled
+  std::unique_ptr<Target[]> targets_;  // of all batches
+  std::uint32_t current_ = kNone;      // the one being filled
   std::uint64_t opened_ = 0;
   StagingStats totals_;  // the counts "in all"
 };

@@ -12,10 +12,8 @@ void Staging::hand_over(Batch& batch, BatchState state) noexcept {
 }
 
 void Staging::pursue(Batch& batch) noexcept {
-  for (std::size_t t = 0; t < kTargets; ++t) {
-    Run& run = batch.runs[t];  // what was taken at opening and not used goes back, once
-    if (run.count <= batch.count) continue;
-    batch.targets[t].placed &= slots_below(batch.count);
+  if (Run& run = batch.run; run.count > batch.count) {  // what was taken at opening and not used goes back, once
+    batch.homes.placed &= slots_below(batch.count);
     frames_.put_back(run.from(batch.count));
     run.count = batch.count;
   }
@@ -26,6 +24,39 @@ void Staging::pursue(Batch& batch) noexcept {
   hand_over(batch, BatchState::waiting);
 }
 
+// Looks where `slots` are to be written. Returns those that cannot be.
+Slots Staging::look_up_places(Batch& batch, Slots slots) noexcept {
+  Slots nowhere = 0;
+  for (Target& target : batch.targets) target.slots &= ~slots;
+  for_each_slot(slots, [&](std::uint32_t slot) {
+    const Places places = frames_.places_of(batch.homes.at[slot]);
+    const Slots bit = Slots{1} << slot;
+    if (places.count == 0) nowhere |= bit;
+    for (std::uint32_t copy = 0; copy < places.count; ++copy) {
+      batch.targets[copy].at[slot] = places.at[copy];
+      batch.targets[copy].slots |= bit;
+    }
+  });
+  return nowhere;
+}
+
+// Sees to it that all of `live` have frames that can be written. False if there are too few.
+bool Staging::find_places(Batch& batch, Slots live) noexcept {
+  for (Target& target : batch.targets) target.slots = 0;
+  Slots unknown = live & batch.homes.placed;
+  for (unsigned attempt = 0; attempt < config_.attempts; ++attempt) {
+    release(batch, look_up_places(batch, unknown));
+    unknown = live & ~batch.homes.placed;
+    if (unknown == 0) return true;
+    for (Slots homeless = unknown; homeless != 0;) {
+      const auto run = frames_.take(static_cast<std::uint32_t>(std::popcount(homeless)));
+      if (!run) return false;
+      homeless &= ~batch.homes.assign(homeless, *run);
+    }
+  }
+  return false;
+}
+
 // Finds frames for the pages that have none, and submits all of them. False if there are too few frames.
 bool Staging::launch(Batch& batch) noexcept {
   Slots live = 0;
@@ -33,19 +64,16 @@ bool Staging::launch(Batch& batch) noexcept {
     const std::lock_guard lock(mutex_);
     live = batch.live;  // it only shrinks from here on
   }
-  for (Target& target : batch.targets) {
-    target.write_count = 0;
-    for (Slots homeless = live & ~target.placed; homeless != 0;) {
-      const auto run = frames_.take(static_cast<std::uint32_t>(std::popcount(homeless)));
-      if (!run) return false;
-      homeless &= ~target.assign(homeless, *run);
-    }
+  batch.ticket = frames_.begin_writes();
+  if (!find_places(batch, live)) {
+    frames_.end_writes(batch.ticket);
+    return false;
   }
   std::uint64_t writes = 0;
   for (Target& target : batch.targets) {
     // All of it, also what was acknowledged in an earlier attempt: that node may be lost by now, and the bytes are
     // here.
-    target.prepare(live, memory_of(batch));
+    target.prepare(batch.homes.starts, memory_of(batch));
     for (Write& write : target.pending_writes()) frames_.submit(write.node, write.transfer);
     writes += target.write_count;
   }
@@ -63,14 +91,17 @@ Staging::Outcome Staging::collect(Batch& batch, bool wait) noexcept {
     }
   }
   std::uint64_t failed = 0;
+  Slots homeless = 0;
   for (Target& target : batch.targets) {
     for (Write& write : target.pending_writes()) {
       if (frames_.wait(write.node, write.transfer) == Errc::ok) continue;
       ++failed;
-      target.release(write.slots, [this](const Run& run) { frames_.give_back(run); });
+      homeless |= write.slots;
     }
     target.write_count = 0;
   }
+  frames_.end_writes(batch.ticket);
+  release(batch, homeless);  // only now: a copy of them may have been under way to another node
   const std::lock_guard lock(mutex_);
   totals_.failed_writes += failed;
   return failed == 0 ? Outcome::complete : Outcome::failed;
@@ -90,10 +121,8 @@ void Staging::land(Batch& batch) noexcept {
     const std::lock_guard lock(mutex_);
     landing = std::exchange(batch.live, 0);  // from here on cancel() is too late
   }
-  for_each_slot(landing, [&](std::uint32_t slot) { landed_(batch.tags[slot], batch.targets[0].where[slot]); });
-  for (Target& target : batch.targets) {
-    target.release(target.placed & ~landing, [this](const Run& run) { frames_.give_back(run); });
-  }
+  for_each_slot(landing, [&](std::uint32_t slot) { landed_(batch.tags[slot], batch.homes.at[slot]); });
+  release(batch, batch.homes.placed & ~landing);
   const auto first = static_cast<std::uint32_t>(&batch - batches_.get()) * kBatchPages;
   {
     const std::lock_guard lock(mutex_);
@@ -111,10 +140,8 @@ void Staging::recycle(Batch& batch) noexcept {
     return;
   }
   batch.count = 0;
-  for (std::size_t t = 0; t < kTargets; ++t) {
-    batch.runs[t] = Run{};
-    batch.targets[t].clear();
-  }
+  batch.run = Run{};
+  batch.homes.clear();
   batch.state = BatchState::free;
 }
 

@@ -5,6 +5,9 @@
 // machine has them, unused fields are 0, and the version is compared once. Descriptors travel by SCM_RIGHTS. The kernel
 // delivers in order, and that is relied on: a node is told before a slab of it, a slab before a run in it.
 //
+// Runs are of homes, each within a chunk; where they are says the map (run/chunk_map.h), which comes with welcome.
+// Everything else is about nodes as the keeper's pool numbers them.
+//
 //   process -> keeper
 //   type       body               descriptors
 //   hello      Hello              none          first of all, once. The sender's credentials come from the kernel
@@ -14,10 +17,12 @@
 //   lanes      NodeRef            none          my lanes to that node broke: new ones, please. Sent before the
 //                                               give_back of any frame that a broken lane may still carry a write to.
 //                                               shm: its fence was raised; you may not have noticed
+//   sealed     Seal               none          the answer to seal
 //
 //   keeper -> process
 //   type       body               descriptors
-//   welcome    Welcome            lifeline      the answer to hello. Map it: see run/lifeline.h
+//   welcome    Welcome            lifeline,     the answer to hello. Map both: see run/lifeline.h. An heir has them
+//                                 map           already, and gets neither
 //   node       Node               fence (shm)   frames of this node may follow. For a node that was told before: a new
 //                                               session, under the same id; nothing of the old one is held by anybody
 //   slab       Slab               its memory    shm: map it, in place of what was there
@@ -28,6 +33,10 @@
 //   refused    Refused            none          there is no memory now; what you want is granted when there is
 //   heir       none               socket,       the child's connection. Its holder holds every frame that the asking
 //                                 lifeline      process held when this was sent. No descriptors: it could not be made
+//   seal       Seal               none          some chunks have been sealed in the map. Answer when no write that
+//   began
+//                                               before you heard of it is under way; give back what you have at hand
+//   place      Since              none          late places up to this can be used: you know their nodes and slabs
 //   closing    Closing            none          the keeper ends the connection, and why
 //
 // After node a tcp node is away until back brings lanes; an shm node can be used at once. A message that makes no sense
@@ -48,7 +57,7 @@
 
 namespace comex::keeper_wire {
 
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::size_t kMaxMessage = 64 * 1024;
 inline constexpr std::size_t kMaxRuns = 4096;        // in one message: 48 KiB
 inline constexpr std::size_t kMaxDescriptors = 16;   // with one message
@@ -62,6 +71,7 @@ enum class Type : std::uint32_t {
   give_back,
   heir,
   lanes,
+  sealed,
   welcome = 16,
   node,
   slab,
@@ -71,6 +81,8 @@ enum class Type : std::uint32_t {
   grant,
   refused,
   closing,
+  seal,
+  place,
 };
 
 enum class Medium : std::uint8_t { shm = 1, tcp = 2 };
@@ -95,6 +107,7 @@ struct Runs {
 
 struct Welcome {
   std::uint32_t version = kVersion;
+  std::uint32_t copies = 1;  // that chunks usually have
 };
 
 // Text for people, cut to fit.
@@ -132,6 +145,14 @@ struct NodeRef {
 
 struct Refused {
   std::uint16_t why = 0;  // Errc::no_memory: every node says no; Errc::disconnected: none is up
+};
+
+struct Seal {
+  std::uint32_t round = 0;
+};
+
+struct Since {
+  std::uint32_t since = 0;
 };
 
 struct Closing {

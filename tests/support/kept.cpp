@@ -24,19 +24,25 @@ std::byte* own_memory(void*, std::size_t bytes) {
 OutpostConfig outpost_config() {
   OutpostConfig config;
   config.own = own_memory;
-  config.link.transfer_timeout = kPatience;
+  config.link.transfer_timeout = config.failover = kPatience;
   config.welcome = kPatience;
   return config;
 }
 
-Kept::Kept(Over over, std::uint64_t memory) : server_config_(TestNode::config()) {
+Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t copies) : nodes_(nodes) {
   static std::atomic<int> number{0};
-  server_config_.memory = memory;
-  server_config_.socket = folder_.path("node.sock");
-  server_config_.listen = "127.0.0.1:0";
-  start_node();
   PoolConfig config;
-  config.nodes = {over == Over::shm ? *server_->unix_url() : *server_->tcp_url()};
+  config.copies = copies;
+  for (std::size_t i = 0; i < nodes; ++i) {
+    ServerConfig& server = nodes_[i].config;
+    server = TestNode::config();
+    server.memory = memory;
+    server.nid = NodeId{static_cast<std::uint16_t>(i + 1)};
+    server.socket = folder_.path("node" + std::to_string(i));
+    server.listen = "127.0.0.1:0";
+    start_node(i);
+    config.nodes.push_back(over == Over::shm ? *nodes_[i].server->unix_url() : *nodes_[i].server->tcp_url());
+  }
   config.link.exportable = true;
   config.link.secret = over == Over::shm ? "" : TestNode::kSecret;
   config.link.connect_timeout = config.link.control_timeout = config.link.transfer_timeout = kPatience;
@@ -60,11 +66,19 @@ Kept::~Kept() {
   pool_.reset();
 }
 
-void Kept::start_node() {
-  auto started = Server::start(server_config_);
+void Kept::start_node(std::size_t node) {
+  auto& [config, server] = nodes_[node];
+  auto started = Server::start(config);
   if (!started) throw std::runtime_error("the node does not start: " + started.error().message);
-  server_ = *std::move(started);
-  server_config_.listen = "127.0.0.1:" + std::to_string(server_->tcp_url()->port);
+  server = *std::move(started);
+  config.listen = "127.0.0.1:" + std::to_string(server->tcp_url()->port);
+}
+
+std::size_t Kept::number_of(NodeId node) const {
+  const auto status = pool_->status();
+  std::size_t number = 0;
+  while (number < status.size() && status[number].node != node) ++number;
+  return number;
 }
 
 OutpostOwner Kept::outpost(OutpostConfig config) const {
@@ -120,8 +134,17 @@ Errc write_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t se
   Errc result = Errc::ok;
   for_each_page(runs, [&](std::uint64_t number, Location where) {
     fill_page(page.data(), seed, number);
-    const std::array segment{Segment{where.frame, 1, page.data()}};
-    result = outpost.write(where.node, segment);
+    const std::uint32_t ticket = outpost.begin_writes();
+    const Places places = outpost.places_of(where);
+    if (places.count == 0) {
+      const bool lost = outpost.wait_until_readable(where, Deadline(Millis(0))) == Errc::fenced;
+      result = lost ? Errc::fenced : Errc::disconnected;
+    }
+    for (std::uint32_t i = 0; i < places.count && result == Errc::ok; ++i) {
+      const std::array segment{Segment{places.at[i].frame, 1, page.data()}};
+      result = outpost.write(places.at[i].node, segment);
+    }
+    outpost.end_writes(ticket);
     return result == Errc::ok;
   });
   return result;
@@ -130,8 +153,22 @@ Errc write_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t se
 bool has_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed) {
   alignas(kPageSize) std::array<std::byte, kPageSize> page;
   return for_each_page(runs, [&](std::uint64_t number, Location where) {
-    const std::array segment{Segment{where.frame, 1, page.data()}};
-    return outpost.read(where.node, segment) == Errc::ok && page_is(page.data(), seed, number);
+    const Location place = outpost.place_of(where);
+    const std::array segment{Segment{place.frame, 1, page.data()}};
+    return outpost.read(place.node, segment) == Errc::ok && page_is(page.data(), seed, number);
+  });
+}
+
+bool has_seed_everywhere(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed, std::uint32_t copies) {
+  alignas(kPageSize) std::array<std::byte, kPageSize> page;
+  return for_each_page(runs, [&](std::uint64_t number, Location where) {
+    const Places places = outpost.places_of(where);
+    bool right = places.count == copies;
+    for (std::uint32_t i = 0; i < places.count && right; ++i) {
+      const std::array segment{Segment{places.at[i].frame, 1, page.data()}};
+      right = outpost.read(places.at[i].node, segment) == Errc::ok && page_is(page.data(), seed, number);
+    }
+    return right;
   });
 }
 

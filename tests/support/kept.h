@@ -1,4 +1,4 @@
-// A program's keeper with its pool and a memory node, inside the test's process; outposts in it; and processes of their
+// A program's keeper with its pool and memory nodes, inside the test's process; outposts in it; and processes of their
 // own that talk to it.
 #pragma once
 
@@ -30,28 +30,33 @@ using OutpostOwner = std::unique_ptr<Outpost, DestroyOutpost>;
 
 class Kept {
  public:
-  explicit Kept(Over over, std::uint64_t memory = TestNode::kMemory);
+  // `memory` is each node's.
+  explicit Kept(Over over, std::uint64_t memory = TestNode::kMemory, std::size_t nodes = 1, std::uint32_t copies = 1);
   ~Kept();
 
   [[nodiscard]] const std::string& name() const { return name_; }  // where the keeper listens
   [[nodiscard]] Pool& pool() { return *pool_; }
   [[nodiscard]] KeeperServer& keeper() { return *keeper_; }
-  [[nodiscard]] Server& node() { return *server_; }
   // Throws, and fails the test, if the keeper does not welcome it.
   [[nodiscard]] OutpostOwner outpost(OutpostConfig config = outpost_config()) const;
 
   void stop_keeper() { keeper_.reset(); }
   // The node's process ends, and another takes its place.
-  void stop_node() { server_.reset(); }
-  void start_node();
+  void stop_node(std::size_t node = 0) { nodes_[node].server.reset(); }
+  void start_node(std::size_t node = 0);
+  // Which of them it is, by its id in the pool. REQUIRES: it is up.
+  [[nodiscard]] std::size_t number_of(NodeId node) const;
   // Until so many frames are held by processes, and so many processes are there.
   [[nodiscard]] bool frames_held_soon(std::uint64_t frames) const;
   [[nodiscard]] bool processes_soon(std::size_t processes) const;
 
  private:
+  struct Node {
+    ServerConfig config;
+    std::unique_ptr<Server> server;
+  };
   TestFolder folder_;
-  ServerConfig server_config_;
-  std::unique_ptr<Server> server_;
+  std::vector<Node> nodes_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<KeeperServer> keeper_;
   std::string name_;
@@ -62,6 +67,9 @@ std::vector<Run> take_exactly(Outpost& outpost, std::uint32_t frames);
 // Fills frame i of the runs with page i of the seed, or looks whether it has it.
 Errc write_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed);
 [[nodiscard]] bool has_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed);
+// ... in all of so many copies.
+[[nodiscard]] bool has_seed_everywhere(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed,
+                                       std::uint32_t copies);
 
 // A process of its own. Forked before the keeper's and the node's threads exist, so that it has nothing of theirs.
 class Worker {

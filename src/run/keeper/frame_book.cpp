@@ -15,6 +15,11 @@ std::uint64_t FrameBook::Holder::frames_of(NodeId node) const {
   return found == nodes_.end() ? 0 : found->second.frames();
 }
 
+bool FrameBook::Holder::holds_any_of(NodeId node, std::uint32_t slab) const {
+  const auto found = nodes_.find(node.value);
+  return found != nodes_.end() && found->second.holds_any_of_slab(slab);
+}
+
 void FrameBook::open(NodeId node, std::uint32_t frames, unsigned slab_order) {
   nodes_[node.value] = Node{frames, slab_order, {}};
 }

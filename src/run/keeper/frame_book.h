@@ -27,6 +27,7 @@ class FrameBook {
    public:
     [[nodiscard]] std::uint64_t frames() const;
     [[nodiscard]] std::uint64_t frames_of(NodeId node) const;
+    [[nodiscard]] bool holds_any_of(NodeId node, std::uint32_t slab) const;
 
    private:
     friend class FrameBook;

@@ -13,6 +13,8 @@ namespace kw = keeper_wire;
 
 // In turns, so that one that wants gigabytes does not keep the others waiting.
 void KeeperServer::serve_wants() {
+  store_->look_again();
+  refusal_ = Errc::ok;
   bool some = true;
   while (some) {
     some = false;
@@ -26,11 +28,9 @@ void KeeperServer::serve_wants() {
   }
   for (const auto& [number, process] : processes_) {
     if (process->wanted == 0 || process->told_refused) continue;
-    // At its deadline already: does not wait, only says how things are.
-    const Errc why = pool_.wait_for_frames(1, Deadline(Millis(0)));
-    if (why != Errc::no_memory && why != Errc::disconnected) continue;
+    if (refusal_ != Errc::no_memory && refusal_ != Errc::disconnected) continue;
     process->told_refused = true;
-    if (!process->send(kw::Type::refused, kw::Refused{static_cast<std::uint16_t>(why)})) end(*process);
+    if (!process->send(kw::Type::refused, kw::Refused{static_cast<std::uint16_t>(refusal_)})) end(*process);
   }
 }
 
@@ -40,28 +40,20 @@ bool KeeperServer::grant_some(Process& process) {
   bool some = false;
   auto want = static_cast<std::uint32_t>(std::min<std::uint64_t>(process.wanted, config_.turn));
   while (want > 0 && runs.size() < kw::kMaxRuns) {
-    const auto run = pool_.take(want);
+    const auto run = next_run(want);
     if (!run) break;
-    auto node = nodes_.find(run->node.value);
-    if (node == nodes_.end()) {
-      look_at_pool();  // a session that began a moment ago
-      node = nodes_.find(run->node.value);
-    }
-    const auto ready = node != nodes_.end() ? prepare(process, node->second, *run) : Ready::no;
+    const auto ready = prepare(process, chunk_of(run->first));
     if (ready == Ready::no) {
-      pool_.put_back(*run);
+      store_->give_back(*run);
       break;
     }
     if (!book_.grant(process.holder, *run)) {
       // Neither granted nor returned: whoever holds it must not lose it to this.
-      spdlog::error("the pool handed out frame {} of node {} twice", run->first.value, run->node.value);
+      spdlog::error("home {} was handed out twice", run->first.value);
       break;
     }
-    if (ready == Ready::parked) {
-      process.nodes[run->node.value].parked.push_back(*run);
-    } else {
-      runs.push_back(*run);
-    }
+    (ready == Ready::parked ? process.parked : runs).push_back(*run);
+    if (!tell_since(process, store_->since(chunk_of(run->first)))) end(process);
     process.wanted -= run->count;
     want -= run->count;
     some = true;
@@ -73,10 +65,81 @@ bool KeeperServer::grant_some(Process& process) {
   return some;
 }
 
-KeeperServer::Ready KeeperServer::prepare(Process& process, Node& node, const Run& run) {
+// Free homes, of chunks that there are or new ones. Nothing if there is no memory now: see refusal_.
+std::optional<Run> KeeperServer::next_run(std::uint32_t want) {
+  const auto standing = [this](ChunkNo chunk) {
+    const Places places = store_->places(chunk);
+    return std::all_of(places.at.begin(), places.at.begin() + places.count,
+                       [this](const Location& place) { return nodes_.at(place.node.value).standing; });
+  };
+  const bool enough = store_->wasteful() || store_->most_free() >= kChunkFrames / 2;
+  if (!enough) (void)make_chunks(want);
+  if (const auto run = store_->take(want, standing)) return run;
+  return enough && make_chunks(want) ? store_->take(want, standing) : std::nullopt;
+}
+
+// Takes frames from the pool, in as many copies as there are to be, each on another node. With fewer copies if there
+// are no other nodes: better than not at all.
+bool KeeperServer::make_chunks(std::uint32_t want) {
+  std::vector<Run> places;
+  std::vector<NodeId> used;
+  const auto put_back = [&] {
+    for (const Run& place : places) pool_.put_back(place);
+    return false;
+  };
+  std::uint32_t count = std::max(want, kChunkFrames);
+  while (places.size() < pool_.config().copies) {
+    const auto place = pool_.take_apart(count, used);
+    if (!place) {
+      refusal_ = pool_.apart(used);
+      if (!places.empty() && refusal_ == Errc::disconnected) break;
+      return put_back();
+    }
+    places.push_back(*place);
+    used.push_back(place->node);
+    count = std::min(count, place->count);
+  }
+  refusal_ = Errc::ok;
+  const auto known = [this](NodeId node) { return nodes_.contains(node.value); };
+  if (!std::all_of(used.begin(), used.end(), known)) look_at_pool();  // a session that began a moment ago
+  if (!std::all_of(used.begin(), used.end(), known)) return put_back();
+  for (Run& place : places) {
+    pool_.put_back(place.from(count));
+    place.count = count;
+  }
+  while (places.front().count > 0) {
+    const std::uint32_t size = std::min(places.front().count, kChunkFrames);
+    std::vector<Run> chunk;
+    for (const Run& place : places) chunk.push_back(Run{place.node, place.first, size});
+    // Processes read from the first: the copies take turns at that, but near ones come before others.
+    std::rotate(chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(++chunks_made_ % chunk.size()), chunk.end());
+    std::stable_partition(chunk.begin(), chunk.end(),
+                          [this](const Run& place) { return nodes_.at(place.node.value).shm(); });
+    const auto made = store_->add(chunk);
+    if (!made) return put_back();
+    if (chunk.size() < pool_.config().copies) thin_.push_back(*made);
+    for (Run& place : places) place = place.from(size);
+  }
+  return true;
+}
+
+KeeperServer::Ready KeeperServer::prepare(Process& process, ChunkNo chunk) {
+  const Places places = store_->places(chunk);
+  Ready all = places.count > 0 ? Ready::yes : Ready::no;
+  for (std::uint32_t i = 0; i < places.count; ++i) {
+    const auto node = nodes_.find(places.at[i].node.value);
+    const auto ready = node != nodes_.end() ? prepare(process, node->second, places.at[i].frame) : Ready::no;
+    if (ready == Ready::no) return ready;
+    if (ready == Ready::parked) all = ready;
+  }
+  return all;
+}
+
+// REQUIRES: a chunk has the frame, so that its slab is held and cannot be replaced.
+KeeperServer::Ready KeeperServer::prepare(Process& process, Node& node, FrameNo frame) {
   if (!process.nodes.contains(node.id.value) && !tell_node(process, node)) return Ready::no;
   KeptNode& kept = process.nodes[node.id.value];
-  if (node.shm()) return tell_slab(process, node, kept, run);
+  if (node.shm()) return tell_slab(process, node, kept, frame);
   if (kept.state == KeptNode::Lanes::ready) return Ready::yes;
   if (!node.standing || Clock::now() < kept.try_at) return Ready::no;
   open_lanes(process, node, kept);
@@ -109,9 +172,8 @@ bool KeeperServer::tell_node(Process& process, Node& node) {
   return true;
 }
 
-// REQUIRES: the run has been taken from the pool, so that its slab is held and cannot be replaced.
-KeeperServer::Ready KeeperServer::tell_slab(Process& process, Node& node, KeptNode& kept, const Run& run) {
-  const std::uint32_t index = run.first.value >> node.info.slab_order;
+KeeperServer::Ready KeeperServer::tell_slab(Process& process, Node& node, KeptNode& kept, FrameNo frame) {
+  const std::uint32_t index = frame.value >> node.info.slab_order;
   const auto link = pool_.enter(node.id);
   if (!link || link->number() != node.link) return Ready::no;
   auto slab = link->export_slab(index);
@@ -135,15 +197,15 @@ KeeperServer::Ready KeeperServer::tell_slab(Process& process, Node& node, KeptNo
 bool KeeperServer::take_back(Process& process, std::span<const std::byte> message) {
   const std::size_t count = kw::run_count(message);
   if (count == SIZE_MAX) return broke_rules(process, "a message makes no sense"), false;
+  const bool some_over = std::any_of(process.nodes.begin(), process.nodes.end(),
+                                     [](const auto& node) { return node.second.state == KeptNode::Lanes::over; });
   for (std::size_t i = 0; i < count; ++i) {
     const Run run = kw::run_at(message, i);
-    if (lost_.contains(run.node.value)) continue;  // it has not heard of it yet
-    const auto kept = process.nodes.find(run.node.value);
-    bool fits = kept != process.nodes.end() && run.count > 0;
-    if (fits && kept->second.state == KeptNode::Lanes::over) {
+    bool fits = ChunkMap::holds(run) && store_->size(chunk_of(run.first)) > 0;
+    if (fits && some_over && unsettled(process, chunk_of(run.first))) {
       // A write that a broken lane still carries may land in these frames: they are nobody's until that is over.
-      fits = kept->second.returned.size() < process.holder.frames_of(run.node);
-      if (fits) kept->second.returned.push_back(run);
+      fits = process.returned.size() < process.holder.frames();
+      if (fits) process.returned.push_back(run);
     } else if (fits) {
       fits = book_.give_back(process.holder, run, free_);
     }
@@ -152,31 +214,45 @@ bool KeeperServer::take_back(Process& process, std::span<const std::byte> messag
   return true;
 }
 
-// The lanes that held them up are over.
-void KeeperServer::settle_returns(Process& process, KeptNode& kept) {
-  const auto returned = std::exchange(kept.returned, {});
-  for (const Run& run : returned) {
-    if (book_.give_back(process.holder, run, free_) || !process.talking()) continue;
-    return broke_rules(process, "it gave frames back that it does not hold");
+bool KeeperServer::unsettled(const Process& process, ChunkNo chunk) const {
+  const Places places = store_->places(chunk);
+  return std::any_of(places.at.begin(), places.at.begin() + places.count, [&](const Location& place) {
+    const auto kept = process.nodes.find(place.node.value);
+    return kept != process.nodes.end() && kept->second.state == KeptNode::Lanes::over;
+  });
+}
+
+// Lanes that held some of them up are over.
+void KeeperServer::settle_returns(Process& process) {
+  for (const Run& run : std::exchange(process.returned, {})) {
+    if (unsettled(process, chunk_of(run.first))) {
+      process.returned.push_back(run);
+    } else if (!book_.give_back(process.holder, run, free_) && process.talking()) {
+      return broke_rules(process, "it gave frames back that it does not hold");
+    }
   }
 }
 
-void KeeperServer::grant_parked(Process& process, KeptNode& kept) {
-  const auto parked = std::exchange(kept.parked, {});
-  std::span<const Run> rest(parked);
+// Lanes came, or will not come soon: then others can have the frames.
+void KeeperServer::settle_parked(Process& process) {
+  std::vector<Run> ready;
+  for (const Run& run : std::exchange(process.parked, {})) {
+    const Ready now = process.talking() ? prepare(process, chunk_of(run.first)) : Ready::no;
+    if (now == Ready::yes) {
+      ready.push_back(run);
+    } else if (now == Ready::parked) {
+      process.parked.push_back(run);
+    } else {
+      (void)book_.give_back(process.holder, run, free_);
+      if (process.talking()) process.wanted += run.count;
+    }
+  }
+  std::span<const Run> rest(ready);
   while (!rest.empty() && process.talking()) {
     const auto batch = rest.first(std::min(rest.size(), kw::kMaxRuns));
     if (!process.send_runs(kw::Type::grant, batch)) end(process);
     rest = rest.subspan(batch.size());
-  }
-  process.told_refused = false;
-}
-
-// There will be no lanes soon: others can have them.
-void KeeperServer::put_back_parked(Process& process, KeptNode& kept) {
-  for (const Run& run : std::exchange(kept.parked, {})) {
-    (void)book_.give_back(process.holder, run, [this](const Run& freed) { pool_.put_back(freed); });
-    if (process.talking()) process.wanted += run.count;
+    process.told_refused = false;
   }
 }
 
@@ -184,16 +260,17 @@ void KeeperServer::put_back_parked(Process& process, KeptNode& kept) {
 
 void KeeperServer::inherit(const Process& parent, Process& heir) {
   book_.inherit(parent.holder, heir.holder);
+  // What the parent has not been told of, or has returned, the child will not know of.
+  for (const auto* runs : {&parent.parked, &parent.returned}) {
+    for (const Run& run : *runs) (void)book_.give_back(heir.holder, run, free_);
+  }
+  heir.heard = parent.heard;
   for (const auto& [id, kept] : parent.nodes) {
     KeptNode& copy = heir.nodes[id];
     copy.slabs = kept.slabs;  // mapped in the parent, and so in the child
     const Node& node = nodes_.at(id);
     copy.told_away = kept.told_away || !node.shm();
-    // What the parent has not been told of, or has returned, the child will not know of.
-    for (const auto* runs : {&kept.parked, &kept.returned}) {
-      for (const Run& run : *runs) (void)book_.give_back(heir.holder, run, free_);
-    }
-    if (!node.shm() && heir.holder.frames_of(node.id) > 0) open_lanes(heir, node, copy);
+    if (!node.shm() && heir.holder.frames() > 0) open_lanes(heir, node, copy);
   }
 }
 
@@ -204,6 +281,8 @@ void KeeperServer::publish() {
     status.frames += process->holder.frames();
     status.refused += process->wanted > 0 && process->told_refused;
   }
+  status.thin = store_->thin();
+  status.mended = mended_;
   const std::lock_guard lock(mutex_);
   status_ = status;
 }

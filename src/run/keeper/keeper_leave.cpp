@@ -42,10 +42,11 @@ bool KeeperServer::leave(Process& process) {
       ++at;
       continue;
     }
-    book_.release(process.holder, id, free_);
     at = process.nodes.erase(at);
   }
-  return process.nodes.empty();
+  if (!process.nodes.empty()) return false;
+  book_.release(process.holder, free_);
+  return true;
 }
 
 // True when no write that the dead process sent to this node can land any more.

@@ -23,6 +23,7 @@
 #include "base/units.h"
 #include "node/arena.h"
 #include "node/server.h"
+#include "pool/failure_domains.h"
 #include "run/keeper/census.h"
 #include "run/keeper/keeper_listen.h"
 #include "run/keeper/keeper_notices.h"
@@ -122,11 +123,12 @@ class Keeping {
     }
     if (options_.stock > 0) config.member.refill.min_threshold = config.member.refill.max_threshold = options_.stock;
     config.link.exportable = true;
-    config.on_loss = &Notices::lost;
+    config.on_loss = [copies = config.copies](const Loss& loss) { Notices::lost(loss, copies); };
     if (auto usable = KeeperServer::check(config); !usable) return usable;
     auto pool = Pool::open(std::move(config));
     if (!pool) return std::move(pool).error();
     pool_ = *std::move(pool);
+    if (auto enough = enough_nodes(); !enough) return enough;
     if (refuses()) return full();
     auto keeper = KeeperServer::start(*pool_);
     if (!keeper) return std::move(keeper).error();
@@ -146,6 +148,7 @@ class Keeping {
       if (census_.living() > 0) {
         notices_.look(room_.budget, options_.local, status, *pool_);
         notices_.look_at_nodes(*pool_);
+        notices_.look_at_copies(status, *pool_);
       }
       for (const MemberStatus& node : pool_->status()) urls_[node.node.value] = node_ ? "this machine" : node.url;
       if (!running && status.processes == 0 && status.leaving == 0 && census_.living() == 0) return;
@@ -158,7 +161,9 @@ class Keeping {
                            .local = options_.local,
                            .local_peak = room_.budget.peak.load(std::memory_order_relaxed) << kPageShift,
                            .took = std::chrono::duration_cast<Millis>(Clock::now() - began_),
-                           .nodes = urls_};
+                           .nodes = urls_,
+                           .replicas = options_.pool.copies,
+                           .status = keeper_ ? keeper_->status() : KeeperStatus{}};
     if (stats) {
       const std::string json = to_json(report, census_);
       const bool written = ftruncate(stats.get(), 0) == 0 &&
@@ -177,6 +182,22 @@ class Keeping {
       if (answer == Errc::no_memory && !std::exchange(refused, true)) deadline = Deadline(kScraps);
       if (answer == Errc::ok || deadline.passed()) return answer == Errc::no_memory;
     }
+  }
+  // For as many copies as there are to be.
+  [[nodiscard]] Expected<void> enough_nodes() const {
+    const std::uint32_t copies = pool_->config().copies;
+    std::vector<Url> up;
+    std::string why;
+    for (const MemberStatus& node : pool_->status()) {
+      auto url = parse_url(node.url);
+      if (node.state == MemberState::up && url) up.push_back(*std::move(url));
+      if (node.state != MemberState::up) why += fmt::format("{}{}", why.empty() ? "" : "; ", node.last_error);
+    }
+    if (count_domains(up) >= copies) return {};
+    return Error{Errc::disconnected,
+                 fmt::format("--replicas {} needs as many memory nodes that do not fail together, and {} can be used "
+                             "({}); is `comex serve` running there?",
+                             copies, count_domains(up), why)};
   }
   [[nodiscard]] Error full() const {
     return Error{Errc::no_memory, fmt::format("the pool has no memory left ({} is lent); end one of its clients "

@@ -56,7 +56,6 @@ void KeeperServer::look_at_node(const MemberStatus& member) {
   // The session ended without a frame in use: the pool keeps the id for the next.
   if (found != nodes_.end()) forget_session(found->second);
   nodes_[now.id.value] = now;
-  book_.open(now.id, now.info.frames, now.info.slab_order);
 }
 
 // The session has resumed: what was sent on older connections has no effect any more.
@@ -66,10 +65,10 @@ void KeeperServer::link_changed(Node& node) {
     if (found == process->nodes.end()) continue;
     KeptNode& kept = found->second;
     kept.drop_lanes();
-    settle_returns(*process, kept);
+    settle_returns(*process);
     if (!process->talking()) continue;
     if (!node.shm()) {
-      if (process->holder.frames_of(node.id) > 0) open_lanes(*process, node, kept);
+      if (process->holder.frames() > 0) open_lanes(*process, node, kept);
     } else if (std::exchange(kept.told_away, false) && !process->send(kw::Type::back, kw::NodeRef{node.id, 0})) {
       end(*process);
     }
@@ -83,6 +82,7 @@ void KeeperServer::link_broke(Node& node) {
     if (found == process->nodes.end()) continue;
     KeptNode& kept = found->second;
     if (kept.state == KeptNode::Lanes::ready) kept.state = KeptNode::Lanes::over;
+    settle_parked(*process);
     if (!process->talking() || std::exchange(kept.told_away, true)) continue;
     if (!process->send(kw::Type::away, kw::NodeRef{node.id, 0})) end(*process);
   }
@@ -100,14 +100,13 @@ void KeeperServer::lose(const Node& node) {
 
 // Nobody holds anything there any more, and nobody has been told of it.
 void KeeperServer::forget_session(const Node& node) {
+  const ChunkStore::Loss loss = store_->lose(node.id);
+  thin_.insert(thin_.end(), loss.fewer_places.begin(), loss.fewer_places.end());
   for (const auto& [number, process] : processes_) {
-    FrameBook::forget(process->holder, node.id);
-    const auto found = process->nodes.find(node.id.value);
-    if (found == process->nodes.end()) continue;
-    for (const Run& run : found->second.parked) process->wanted += process->talking() ? run.count : 0;
-    process->nodes.erase(found);
+    if (process->nodes.erase(node.id.value) == 0) continue;
+    settle_returns(*process);
+    settle_parked(*process);
   }
-  book_.close(node.id);
 }
 
 // --- lanes ---
@@ -125,7 +124,7 @@ void KeeperServer::retry_lanes() {
     if (!process->talking()) continue;
     for (auto& [id, kept] : process->nodes) {
       if (kept.state == KeptNode::Lanes::over) renew_for(*process, kept, NodeId{id});
-      if (process->holder.frames_of(NodeId{id}) > 0) open_lanes(*process, nodes_.at(id), kept);
+      if (process->holder.frames() > 0) open_lanes(*process, nodes_.at(id), kept);
     }
   }
 }
@@ -148,14 +147,14 @@ void KeeperServer::take_lanes(LaneOpener::Result result) {
   if (result.lanes.empty()) {
     spdlog::warn("{}: no connections for {}: {}", node->second.url.text(), process.name(), result.error.message);
     kept.try_at = Clock::now() + config_.lanes_again;
-    return put_back_parked(process, kept);
+    return settle_parked(process);
   }
   kept.state = KeptNode::Lanes::ready;
   kept.link = result.job.link;
   for (const Fd& lane : result.lanes) kept.lanes.push_back(lane.duplicate());
   kept.told_away = false;
   if (!process.send(kw::Type::back, kw::NodeRef{node->second.id, 0}, std::move(result.lanes))) return end(process);
-  grant_parked(process, kept);
+  settle_parked(process);
 }
 
 // What the process sent on its lanes may still be on its way, and it can use them no more: a new coming of the session

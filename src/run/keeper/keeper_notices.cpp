@@ -12,6 +12,16 @@ namespace {
 constexpr Millis kQuiet{60'000};
 constexpr Millis kSilence{3'000};
 
+constexpr Millis kPassing{200};  // what is over by then need not be told of
+
+// A node that is up, if there is one: copies go to others.
+std::vector<NodeId> one_up(const Pool& pool) {
+  for (const MemberStatus& node : pool.status()) {
+    if (node.state == MemberState::up) return {node.node};
+  }
+  return {};
+}
+
 std::string size(std::uint64_t pages) {
   return format_size(pages << kPageShift);
 }
@@ -58,14 +68,39 @@ void Notices::look_at_nodes(const Pool& pool) {
     Silence& silence = silent_.try_emplace(node.node.value, Silence{Clock::now()}).first->second;
     if (silence.said || Clock::now() < silence.since + kSilence) continue;
     silence.said = true;
-    fmt::print(
-        stderr,
-        "comex: memory node {} does not answer: the program waits when it needs one of its pages there (up to {})\n",
-        node.url, size(node.in_use));
+    const bool waits = pool.config().copies == 1;
+    fmt::print(stderr, "comex: memory node {} does not answer: {} (up to {})\n", node.url,
+               waits ? "the program waits when it needs one of its pages there"
+                     : "the program's pages there are read from other nodes",
+               size(node.in_use));
   }
 }
 
-void Notices::lost(const Loss& loss) {
+void Notices::look_at_copies(const KeeperStatus& status, const Pool& pool) {
+  if (!thin_ && status.thin > 0) {
+    if (thin_since_ == Clock::time_point{}) thin_since_ = Clock::now();
+    if (Clock::now() < thin_since_ + kPassing) return;
+    thin_ = true;
+    mended_before_ = status.mended;
+    fmt::print(stderr, "comex: up to {} of the program have fewer copies than --replicas {}; they are made again {}\n",
+               size(status.thin), pool.config().copies,
+               pool.apart(one_up(pool)) == Errc::ok ? "now" : "when there is another memory node with room");
+  } else if (status.thin == 0) {
+    if (thin_) {
+      fmt::print(stderr, "comex: all pages have {} copies again ({} were copied)\n", pool.config().copies,
+                 size(status.mended - mended_before_));
+    }
+    thin_ = false;
+    thin_since_ = {};
+  }
+}
+
+void Notices::lost(const Loss& loss, std::uint32_t copies) {
+  if (copies > 1) {
+    fmt::print(stderr, "comex: memory node {} is lost ({}), and with it one of {} copies of up to {} pages ({})\n",
+               loss.url, loss.reason, copies, loss.frames, size(loss.frames));
+    return;
+  }
   fmt::print(
       stderr,
       "comex: memory node {} is lost ({}), and with it up to {} pages ({}) of the program, which is stopped when "

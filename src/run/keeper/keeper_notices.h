@@ -25,11 +25,16 @@ class Notices {
   void look(const Budget& budget, std::uint64_t local, const KeeperStatus& status, Pool& pool);
   // A node that has pages of the program does not answer for some seconds: said once, and again after it did.
   void look_at_nodes(const Pool& pool);
-  // A node's memory is gone.
-  static void lost(const Loss& loss);
+  // Pages that have fewer copies than they should, and that they have them again.
+  void look_at_copies(const KeeperStatus& status, const Pool& pool);
+  // A node's memory is gone, which had one of so many copies of each page.
+  static void lost(const Loss& loss, std::uint32_t copies);
 
  private:
   bool beyond_ = false;
+  bool thin_ = false;
+  Clock::time_point thin_since_{};
+  std::uint64_t mended_before_ = 0;
   Clock::time_point quiet_until_{};
   struct Silence {
     Clock::time_point since;

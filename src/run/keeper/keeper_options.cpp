@@ -25,6 +25,7 @@ std::string to_bytes(const KeeperOptions& options) {
             {"local", options.local},
             {"own_memory", options.own_memory},
             {"stock", options.stock},
+            {"copies", options.pool.copies},
             {"program", options.program},
             {"command", options.command},
             {"log", options.log},
@@ -53,6 +54,7 @@ Expected<KeeperOptions> keeper_options_from(const std::string& bytes) {
     json.at("local").get_to(options.local);
     json.at("own_memory").get_to(options.own_memory);
     json.at("stock").get_to(options.stock);
+    json.at("copies").get_to(options.pool.copies);
     json.at("program").get_to(options.program);
     json.at("command").get_to(options.command);
     json.at("log").get_to(options.log);

@@ -27,8 +27,8 @@ constexpr int number_of(KeeperFile file) noexcept {
 }
 
 struct KeeperOptions {
-  PoolConfig pool;               // nodes and link count; no nodes: one of our own, for as long as the program runs
-  std::uint64_t local = 0;       // bytes: the budget of the program
+  PoolConfig pool;          // nodes, link and copies count; no nodes: one of our own, for as long as the program runs
+  std::uint64_t local = 0;  // bytes: the budget of the program
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
   std::uint32_t stock = 0;       // frames of a node that are kept at hand before more are asked for; 0: as usual
   std::string program;           // its name, for reports

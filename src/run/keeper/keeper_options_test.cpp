@@ -7,7 +7,7 @@ namespace {
 
 KeeperOptions some_options() {
   KeeperOptions options;
-  options.pool.nodes = *parse_urls("tcp://10.0.0.5:7171,unix:///run/comex/node");
+  options.pool.nodes = *parse_urls("tcp://10.0.0.5:7171?domain=rack,unix:///run/comex/node");
   options.pool.link.secret = std::string("\xff\0\x80 bytes", 9);
   options.pool.link.tls = TlsClientConfig{"ca.pem", "cert.pem", "key.pem"};
   options.pool.link.nid = NodeId{77};
@@ -15,6 +15,7 @@ KeeperOptions some_options() {
   options.local = std::uint64_t{3} << 40;
   options.own_memory = 5;
   options.stock = 256;
+  options.pool.copies = 3;
   options.program = "na\xefve";
   options.command = "na\xefve --all";
   options.log = "debug";
@@ -36,6 +37,7 @@ TEST(KeeperOptions, come_through_as_they_were) {
   EXPECT_EQ(heard->local, told.local);
   EXPECT_EQ(heard->own_memory, told.own_memory);
   EXPECT_EQ(heard->stock, 256U);
+  EXPECT_EQ(heard->pool.copies, 3U);
   EXPECT_EQ(heard->program, told.program);
   EXPECT_EQ(heard->command, told.command);
   EXPECT_EQ(heard->log, "debug");

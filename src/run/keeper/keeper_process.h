@@ -34,8 +34,6 @@ struct KeptNode {
   std::uint64_t link = 0;  // that the lanes belong to, or are being opened for
   std::vector<Fd> lanes;
   std::unordered_map<std::uint32_t, std::uint64_t> slabs;  // shm: the lives of those it has mapped
-  std::vector<Run> returned;                               // given back while a write to them may still land
-  std::vector<Run> parked;                                 // granted, to be told when there are lanes
   Clock::time_point try_at{};                              // lanes could not be opened: not again before
 
   // Given up: nothing in them counts any more.
@@ -88,6 +86,12 @@ class KeptProcess {
   Clock::time_point look_at{};   // leaving: when to look at the lifeline again
   Millis look_pause{1};
   std::unordered_map<std::uint16_t, KeptNode> nodes;
+  std::vector<Run> returned;    // given back while a write to a place of them may still land
+  std::vector<Run> parked;      // granted, to be told when there are lanes to all places
+  std::uint32_t heard = 0;      // of late places up to this: ChunkEntry::since
+  std::uint32_t sealed = 0;     // the last round of seals that it has answered,
+  std::uint32_t seal_sent = 0;  // the last that it was told of,
+  Clock::time_point seal_at{};  // and when it was told of the first that it has not answered
 
  private:
   struct Message {

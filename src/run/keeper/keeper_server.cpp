@@ -50,7 +50,11 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
   raise_file_limit();
   std::unique_ptr<KeeperServer> server(new KeeperServer(pool, std::move(config)));
   if (!server->epoll_ || !server->wake_) return system_error("cannot watch descriptors");
+  auto store = ChunkStore::make(pool.config().copies, [&pool](const Run& run) { pool.give_back(run); });
+  if (!store) return std::move(store).error();
+  server->store_ = *std::move(store);
   server->watch(server->wake_.get(), kWake, 0);
+  server->copier_ = std::make_unique<ChunkCopier>(pool, server->config_.mend_rate, server->wake_.get());
   server->opener_ = std::make_unique<LaneOpener>(pool.config().link, server->wake_.get());
   server->look_at_pool();
   pool.watch([raw = server.get()] {
@@ -69,10 +73,12 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
 KeeperServer::KeeperServer(Pool& pool, KeeperConfig config)
     : pool_(pool),
       config_(std::move(config)),
-      free_([&pool](const Run& run) { pool.give_back(run); }),
+      free_([this](const Run& homes) { store_->give_back(homes); }),
       buffer_(kw::kMaxMessage),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  book_.open(kHome, ChunkMap::kFrames, kChunkOrder);
+}
 
 KeeperServer::~KeeperServer() {
   pool_.watch(nullptr);
@@ -118,6 +124,7 @@ void KeeperServer::run() {
     take_lanes();
     retry_lanes();
     serve_wants();
+    mend();
     leave_all();
     for (const auto& [number, process] : processes_) watch_room(*process);
     publish();
@@ -134,6 +141,8 @@ int KeeperServer::pause() const {
     if (process->wanted > 0) until = std::min(until, Clock::now() + config_.look_again);
     if (!process->talking()) until = std::min(until, process->look_at);
   }
+  if (!mending_.empty()) until = std::min(until, Clock::now() + config_.look_again);
+  if (!thin_.empty()) until = std::min(until, std::max(mend_at_, Clock::now() + config_.look_again));
   return Deadline::at(until).remaining_ms();
 }
 
@@ -244,6 +253,7 @@ bool KeeperServer::serve(Process& process, std::span<const std::byte> message, c
   kw::Hello hello;
   kw::Want want;
   kw::NodeRef node;
+  kw::Seal seal;
   if (process.greeted != (head.type != kw::Type::hello)) return broke_rules(process, "hello comes first, once"), false;
   switch (head.type) {
     case kw::Type::hello:
@@ -262,6 +272,10 @@ bool KeeperServer::serve(Process& process, std::span<const std::byte> message, c
     case kw::Type::lanes:
       if (kw::read_body(message, node)) return lanes_broke(process, node.node);
       break;
+    case kw::Type::sealed:
+      if (!kw::read_body(message, seal) || seal.round > seal_round_) break;
+      process.sealed = std::max(process.sealed, seal.round);
+      return true;
     default: break;
   }
   return broke_rules(process, "a message makes no sense"), false;
@@ -286,8 +300,10 @@ bool KeeperServer::greet(Process& process, const kw::Hello& hello, const Receive
     }
     process.lifeline = *std::move(line);
     fds.push_back(process.lifeline->take_end());
+    fds.push_back(store_->file());
   }
-  if (process.send(kw::Type::welcome, kw::Welcome{}, std::move(fds))) return true;
+  const kw::Welcome welcome{kw::kVersion, pool_.config().copies};
+  if (process.send(kw::Type::welcome, welcome, std::move(fds))) return true;
   end(process);
   return false;
 }

@@ -2,7 +2,7 @@
 // frames refilled and losses noticed whatever those processes do, and so that none of them can leave frames behind.
 //
 //   process (run/outpost/outpost.h)                    keeper                                        memory nodes
-//   want, give_back, heir, lanes  ---------->  loop: FrameBook (who holds what)
+//   want, give_back, heir, lanes  ---------->  loop: FrameBook (who holds what), ChunkStore (where that is)
 //   grant, node, slab, back ...  <----------         Pool (pool/pool.h)  <------------------->  control
 //   pages ----------------------------------------------------------------------------------->  shm slabs, tcp lanes
 //
@@ -11,19 +11,22 @@
 // TLS connection cannot be handed over.
 //
 // Threads: one loop, which does everything here; one that opens lanes, which takes as long as connecting does
-// (run/keeper/keeper_lanes.h). Thread safety: all public functions from any thread. Nothing here is for the fault path.
+// (run/keeper/keeper_lanes.h); one that copies chunks (run/keeper/chunk_copier.h). Thread safety: all public functions
+// from any thread. Nothing here is for the fault path.
 //
 // Invariants:
-//  1. A frame has no two holders but a process and its heirs.
+//  1. A home has no two holders but a process and its heirs.
 //  2. The frames of a process are free when it has given them back, or when neither an instruction of it can run any
 //     more (run/lifeline.h) nor a write that it sent can still land (run/keeper/keeper_lanes.h). See "Who may touch a
 //     frame of a program" in docs/design-notes.md.
 //  3. A process that breaks the protocol, or dies, changes nothing for another.
-//  4. A process is told of a node before a slab of it, of a slab before a run in it, and of no run before it has lanes.
+//  4. A process is told of a node before a slab of it, of a slab before a run in it, and of no run before it has lanes
+//     to all its places.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,6 +39,8 @@
 
 #include "base/fd.h"
 #include "pool/pool.h"
+#include "run/keeper/chunk_copier.h"
+#include "run/keeper/chunk_store.h"
 #include "run/keeper/frame_book.h"
 #include "run/keeper/keeper_lanes.h"
 #include "run/keeper/keeper_process.h"
@@ -49,7 +54,8 @@ struct KeeperConfig {
   std::uint32_t turn = 1024;     // frames one process gets before the next has its turn
   Millis look_again{20};         // while somebody waits for frames: how often to look, should nobody wake the loop
   Millis lanes_again{200};       // after lanes could not be opened
-  Millis lane_end_grace{5'000};  // for a node to close the lanes of a dead process; then the link is resumed
+  std::uint64_t mend_rate = 64 << 20;  // bytes in a second: how fast lost copies are made again
+  Millis lane_end_grace{5'000};        // for a node to close the lanes of a dead process; then the link is resumed
   // Called on the loop when the last process is gone and has left nothing behind. May be empty.
   std::function<void()> on_last_gone;
 };
@@ -59,13 +65,16 @@ struct KeeperStatus {
   std::size_t leaving = 0;    // gone, their frames not yet free
   std::uint64_t frames = 0;   // held, counted once per holder
   std::size_t refused = 0;    // processes that want frames and were told that there are none
+  std::uint64_t thin = 0;     // frames, about, that have fewer copies than they should
+  std::uint64_t mended = 0;   // copies of frames that were made again, ever
 };
 
 class KeeperServer {
  public:
   // Errc::unsupported if a node is on tls://.
   static Expected<void> check(const PoolConfig& pool);
-  // REQUIRES: the pool outlives this, was opened with LinkOptions::exportable, and nobody else takes frames from it.
+  // Each page in as many copies as the pool is for. REQUIRES: the pool outlives this, was opened with
+  // LinkOptions::exportable, and nobody else takes frames from it.
   // As check(). Raises the limit of open files as far as it goes.
   static Expected<std::unique_ptr<KeeperServer>> start(Pool& pool, KeeperConfig config = {});
   // Tells every process that it is closing, and stops. Frames that are held stay with the pool until that closes.
@@ -118,15 +127,19 @@ class KeeperServer {
   // --- keeper_frames.cpp: who gets and returns what ---
   void serve_wants();
   bool grant_some(Process& process);
-  // What a process must know before it is granted a run. `parked`: the run has to wait for lanes.
+  std::optional<Run> next_run(std::uint32_t want);
+  bool make_chunks(std::uint32_t want);
+  // What a process must know before it is granted homes of a chunk. `parked`: they have to wait for lanes.
   enum class Ready { yes, parked, no };
-  Ready prepare(Process& process, Node& node, const Run& run);
+  Ready prepare(Process& process, ChunkNo chunk);
+  Ready prepare(Process& process, Node& node, FrameNo frame);
   bool tell_node(Process& process, Node& node);
-  Ready tell_slab(Process& process, Node& node, KeptNode& kept, const Run& run);
+  Ready tell_slab(Process& process, Node& node, KeptNode& kept, FrameNo frame);
   bool take_back(Process& process, std::span<const std::byte> message);
-  void settle_returns(Process& process, KeptNode& kept);
-  void grant_parked(Process& process, KeptNode& kept);
-  void put_back_parked(Process& process, KeptNode& kept);
+  // Whether what the process sent to a place of the chunk may still land.
+  [[nodiscard]] bool unsettled(const Process& process, ChunkNo chunk) const;
+  void settle_returns(Process& process);
+  void settle_parked(Process& process);
   void inherit(const Process& parent, Process& heir);
   void publish();
 
@@ -148,12 +161,36 @@ class KeeperServer {
   void take_lanes();
   void take_lanes(LaneOpener::Result result);
   bool lanes_broke(Process& process, NodeId id);
+
+  // --- keeper_mend.cpp: copies that are made again ---
+  // A chunk that is to get one place more.
+  struct Mending {
+    Run to;
+    std::uint32_t round = 0;         // processes that have answered this have no write to it under way
+    std::uint64_t last_process = 0;  // those with higher numbers came after the seal
+    Clock::time_point until{};       // ... and if they have not by then, it waits for another time
+    bool copying = false;
+  };
+  void mend();
+  void seal_some();
+  void begin_copy(ChunkNo chunk, Mending& job);
+  std::optional<Run> find_place(const Places& places, std::uint32_t count);
+  [[nodiscard]] bool nobody_writes(ChunkNo chunk, const Mending& job) const;
+  [[nodiscard]] static bool is_silent(const Process& process);
+  [[nodiscard]] bool waits_in_vain(ChunkNo chunk) const;
+  void stop_mending(ChunkNo chunk, bool again);
+  void copied(const ChunkCopier::Result& result);
+  bool tell_place(ChunkNo chunk, const Run& place);
+  bool tell_since(Process& process, std::uint32_t since);
   void renew_for(Process& process, const KeptNode& kept, NodeId id);
 
   Pool& pool_;
   const KeeperConfig config_;
-  FrameBook book_;
-  FrameBook::Free free_;  // to the pool
+  std::unique_ptr<ChunkStore> store_;
+  FrameBook book_;        // of homes
+  FrameBook::Free free_;  // to the store
+  std::uint64_t chunks_made_ = 0;
+  Errc refusal_ = Errc::ok;  // why there is no new chunk
   std::map<std::uint16_t, Node> nodes_;
   std::set<std::uint16_t> lost_;  // ids that are dead; processes may still speak of them
   Processes processes_;
@@ -164,6 +201,13 @@ class KeeperServer {
   Fd epoll_;
   Fd wake_;
   std::unique_ptr<LaneOpener> opener_;
+  std::unique_ptr<ChunkCopier> copier_;
+  std::deque<ChunkNo> thin_;                  // chunks that have fewer places than they should; some may be gone
+  std::map<std::uint32_t, Mending> mending_;  // by chunk; all of them are sealed
+  std::uint32_t seal_round_ = 0;
+  std::uint32_t since_ = 0;  // of the last late place
+  std::uint64_t mended_ = 0;
+  Clock::time_point mend_at_{};
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> pool_changed_{true};

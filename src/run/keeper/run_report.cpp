@@ -79,7 +79,10 @@ std::string to_json(const RunReport& report, const Census& census) {
             {"seconds", static_cast<double>(report.took.count()) / 1e3},
             {"local_limit_bytes", report.local},
             {"local_peak_bytes", report.local_peak},
-            {"processes", census.ended_count()}};
+            {"processes", census.ended_count()},
+            {"replicas", Json{{"copies", report.replicas},
+                              {"pages_copied_again", report.status.mended},
+                              {"pages_with_fewer_copies", report.status.thin}}}};
   json.update(figures_json(census.total(), report));
   json["per_process"] = Json::array();
   for (const ProcessFigures& process : census.ended()) {

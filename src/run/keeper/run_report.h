@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "run/keeper/census.h"
+#include "run/keeper/keeper_server.h"
 
 namespace comex {
 
@@ -16,6 +17,8 @@ struct RunReport {
   std::uint64_t local_peak = 0;  // bytes
   Millis took{0};
   std::map<std::uint16_t, std::string> nodes;  // their URLs, by the id of the session
+  std::uint32_t replicas = 1;
+  KeeperStatus status;  // of the last
 };
 
 std::string to_json(const RunReport& report, const Census& census);

@@ -84,11 +84,11 @@ void Outpost::count_in(Record& record) noexcept {
 // --- frames ---
 
 std::optional<Run> Outpost::take(std::uint32_t want) noexcept {
-  const auto usable = [this](NodeId id) { return find(id)->state() == Errc::ok; };
+  const auto writable = [this](const Run& run) { return places_of(run.at(0)).count > 0; };
   std::optional<Run> run;
   {
     const std::lock_guard lock(frames_mutex_);
-    run = at_hand_.take(want, usable);
+    run = at_hand_.take(want, writable);
   }
   if (run) {
     taken_.fetch_add(run->count, std::memory_order_relaxed);
@@ -102,10 +102,8 @@ void Outpost::put_back(const Run& run) noexcept {
   if (run.count == 0) return;
   {
     const std::lock_guard lock(frames_mutex_);
-    const OutpostNode* const node = find(run.node);
-    // Of a lost node they are nothing to have at hand; lose() looks under the same mutex.
-    if (node == nullptr || node->lost()) return;
-    if (at_hand_.put_back(run)) return;
+    // Of a node that is away they are nothing to have at hand; give_up() looks under the same mutex.
+    if (places_of(run.at(0)).count > 0 && at_hand_.put_back(run)) return;
   }
   give_back(run);
 }
@@ -129,8 +127,80 @@ bool Outpost::is_near(NodeId node) const noexcept {
 std::uint32_t Outpost::at_hand() const noexcept {
   const std::lock_guard lock(frames_mutex_);
   std::uint32_t frames = 0;
-  for (const Run& run : at_hand_.runs()) frames += find(run.node)->state() == Errc::ok ? run.count : 0;
+  for (const Run& run : at_hand_.runs()) frames += places_of(run.at(0)).count > 0 ? run.count : 0;
   return frames;
+}
+
+// --- places ---
+
+const ChunkEntry& Outpost::entry_of(FrameNo home) const noexcept {
+  return map_[chunk_of(home).value];
+}
+
+bool Outpost::usable(const ChunkEntry& entry, std::uint64_t place) const noexcept {
+  if ((place & ChunkEntry::kLate) != 0 &&
+      entry.since.load(std::memory_order_acquire) > heard_.load(std::memory_order_acquire)) {
+    return false;
+  }
+  OutpostNode* const node = find(ChunkEntry::decode(place, 0).node);
+  return node != nullptr && node->state() == Errc::ok;
+}
+
+Location Outpost::place_of(Location home) const noexcept {
+  const ChunkEntry& entry = entry_of(home.frame);
+  const std::uint32_t offset = home.frame.value % kChunkFrames;
+  std::uint64_t any = 0;
+  for (const auto& word : entry.places) {
+    const std::uint64_t place = word.load(std::memory_order_acquire);
+    if ((place & ChunkEntry::kThere) == 0) continue;
+    // The only one there will ever be need not be looked at: a transfer will find out.
+    if (copies_ == 1 || usable(entry, place)) return ChunkEntry::decode(place, offset);
+    any = place;
+  }
+  // Copies may come and go while they are looked at one by one: then there is none now, but at the next look.
+  return any != 0 ? ChunkEntry::decode(any, offset) : Location{kNowhere, {}};
+}
+
+Places Outpost::places_of(Location home) const noexcept {
+  const ChunkEntry& entry = entry_of(home.frame);
+  Places places;
+  if (entry.flags.load(std::memory_order_seq_cst) != 0) return places;
+  for (const auto& word : entry.places) {
+    const std::uint64_t place = word.load(std::memory_order_acquire);
+    if ((place & ChunkEntry::kThere) == 0) continue;
+    if (!usable(entry, place)) return {};
+    places.at[places.count++] = ChunkEntry::decode(place, home.frame.value % kChunkFrames);
+  }
+  return places;
+}
+
+// See "Copies" in docs/design-notes.md. If the age changed meanwhile it may be the end of this one that is waited for.
+std::uint32_t Outpost::begin_writes() noexcept {
+  for (;;) {
+    const std::uint32_t age = age_.load(std::memory_order_seq_cst);
+    writing_[age % 2].fetch_add(1, std::memory_order_seq_cst);
+    if (age_.load(std::memory_order_seq_cst) == age) return age % 2;
+    writing_[age % 2].fetch_sub(1, std::memory_order_seq_cst);
+  }
+}
+
+void Outpost::end_writes(std::uint32_t ticket) noexcept {
+  writing_[ticket].fetch_sub(1, std::memory_order_seq_cst);
+}
+
+// ok if a copy can be read; fenced if all are lost.
+Errc Outpost::state_of(Location home) const noexcept {
+  const ChunkEntry& entry = entry_of(home.frame);
+  Errc state = Errc::fenced;
+  for (const auto& word : entry.places) {
+    const std::uint64_t place = word.load(std::memory_order_acquire);
+    if ((place & ChunkEntry::kThere) == 0) continue;
+    if (usable(entry, place)) return Errc::ok;
+    OutpostNode* const node = find(ChunkEntry::decode(place, 0).node);
+    const Errc its = node != nullptr ? node->state() : Errc::disconnected;
+    if (its != Errc::fenced) state = Errc::disconnected;
+  }
+  return state;
 }
 
 // --- pages ---
@@ -138,7 +208,8 @@ std::uint32_t Outpost::at_hand() const noexcept {
 void Outpost::submit(NodeId node, Transfer& transfer) noexcept {
   if (OutpostNode* const found = find(node)) return found->submit(transfer);
   transfer.begin();
-  transfer.finish(keeper_gone() ? Errc::fenced : Errc::invalid);
+  const Errc unknown = node == kNowhere ? Errc::disconnected : Errc::invalid;
+  transfer.finish(keeper_gone() ? Errc::fenced : unknown);
 }
 
 void Outpost::poll(NodeId node) noexcept {
@@ -163,6 +234,17 @@ Errc Outpost::wait_until_decided(NodeId node, const Deadline& deadline) noexcept
     OutpostNode* const found = find(node);
     if (found == nullptr) return keeper_gone() ? Errc::fenced : Errc::invalid;
     const Errc state = found->state();
+    if (state != Errc::disconnected) return state;
+    if (deadline.passed()) return Errc::timeout;
+    nap(deadline);
+  }
+}
+
+Errc Outpost::wait_until_readable(Location home, const Deadline& deadline) noexcept {
+  for (;;) {
+    tend();
+    if (keeper_gone()) return Errc::fenced;
+    const Errc state = state_of(home);
     if (state != Errc::disconnected) return state;
     if (deadline.passed()) return Errc::timeout;
     nap(deadline);

@@ -5,6 +5,7 @@
 //
 //   fault path:   take, put_back      -> at_hand_ (runs the keeper has granted)
 //                 give_back           -> returns_ (runs to tell the keeper of)
+//                 place_of, places_of -> the map: where homes are (run/chunk_map.h)
 //                 submit, poll, wait  -> OutpostNode (slabs or lanes)
 //   now and then: tend                -> the keeper's messages in; returns, wants and broken lanes out
 //
@@ -21,11 +22,13 @@
 //
 // Invariants:
 //  1. Frames at hand, returned or used here are this process's by the keeper's book; a frame that was given back is not
-//     touched again by this object.
+//     touched again by this object. What is at hand can be written now, in all its copies, or its node broke a moment
+//     ago.
 //  2. The keeper hears that lanes broke before it hears of the return of any frame that they may carry a write to.
 //  3. After a node is lost, or the keeper gone, every transfer ends in Errc::fenced, for ever.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +39,7 @@
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "pool/frames.h"
+#include "run/chunk_map.h"
 #include "run/outpost/outpost_node.h"
 #include "run/outpost/run_list.h"
 #include "run/packet.h"
@@ -44,6 +48,7 @@ namespace comex {
 
 struct OutpostConfig {
   OutpostLinkConfig link;
+  Millis failover{1'000};  // where there are copies: the transfer time-out at most, for another node has the page
   std::uint32_t first_stock = 128;  // frames to keep at hand, to begin with: many programs never need one
   std::uint32_t most_stock = 8192;  // the stock doubles, up to this, whenever it has run dry: 32 MiB
   Millis idle{2'000};               // after so long without a take it shrinks to the first again
@@ -71,6 +76,12 @@ class Outpost final : public Frames {
   void put_back(const Run& run) noexcept override;
   void give_back(const Run& run) noexcept override;
   [[nodiscard]] std::uint32_t at_hand() const noexcept override;
+  [[nodiscard]] Location place_of(Location home) const noexcept override;
+  [[nodiscard]] Places places_of(Location home) const noexcept override;
+  [[nodiscard]] std::uint32_t copies() const noexcept override { return copies_; }
+  std::uint32_t begin_writes() noexcept override;
+  void end_writes(std::uint32_t ticket) noexcept override;
+  Errc wait_until_readable(Location home, const Deadline& deadline) noexcept override;
   [[nodiscard]] bool is_near(NodeId node) const noexcept override;
   void submit(NodeId node, Transfer& transfer) noexcept override;
   void poll(NodeId node) noexcept override;
@@ -110,6 +121,10 @@ class Outpost final : public Frames {
   ~Outpost() override;
 
   [[nodiscard]] OutpostNode* find(NodeId node) const noexcept;
+  [[nodiscard]] const ChunkEntry& entry_of(FrameNo home) const noexcept;
+  // Whether this process can use a place of the chunk now.
+  [[nodiscard]] bool usable(const ChunkEntry& entry, std::uint64_t place) const noexcept;
+  [[nodiscard]] Errc state_of(Location home) const noexcept;
   void nap(const Deadline& deadline) noexcept;
 
   // --- outpost_tend.cpp ---
@@ -119,11 +134,13 @@ class Outpost final : public Frames {
   void receive() noexcept;
   // False: the message makes no sense.
   bool hear(std::span<const std::byte> message, ReceivedFds& fds) noexcept;
-  bool hear_welcome(ReceivedFds& fds) noexcept;
+  bool hear_welcome(std::span<const std::byte> message, ReceivedFds& fds) noexcept;
   bool hear_node(std::span<const std::byte> message, ReceivedFds& fds) noexcept;
   bool hear_grant(std::span<const std::byte> message) noexcept;
   bool hear_of_node(keeper_wire::Type type, std::span<const std::byte> message, ReceivedFds& fds) noexcept;
-  void lose(OutpostNode& node) noexcept;
+  void give_up(OutpostNode& node, Errc why) noexcept;
+  void drop_what_cannot_be_written() noexcept;
+  void answer_seal() noexcept;
   void look_at_lanes() noexcept;
   bool report_lanes() noexcept;
   bool gather_returns() noexcept;
@@ -146,6 +163,12 @@ class Outpost final : public Frames {
   std::atomic<std::uint64_t> taken_{0};  // frames, ever
   std::atomic<std::uint64_t> stranded_{0};
   std::atomic<OutpostNode*>* const nodes_;  // by id; an entry is replaced only by a new session under the same id
+  const ChunkEntry* map_ = nullptr;         // both from the welcome on
+  std::uint32_t copies_ = 1;
+  std::atomic<std::uint32_t> heard_{0};  // late places that can be used: ChunkEntry::since
+  // Writes under way, in two ages: those of the last that began before a seal was heard of come to an end.
+  std::atomic<std::uint32_t> age_{0};
+  std::array<std::atomic<std::uint32_t>, 2> writing_{};
 
   mutable Mutex frames_mutex_;
   RunList at_hand_;  // guarded by frames_mutex_
@@ -165,7 +188,10 @@ class Outpost final : public Frames {
   std::uint64_t taken_before_ = 0;
   Clock::time_point busy_at_{};
   keeper_wire::Text farewell_;
-  std::uint32_t heirs_due_ = 0;  // asked for and not answered
+  std::uint32_t heirs_due_ = 0;      // asked for and not answered
+  std::uint32_t seal_heard_ = 0;     // the last round of seals,
+  std::uint32_t seal_pending_ = 0;   // the one whose writes are waited for,
+  std::uint32_t seal_answered_ = 0;  // and the one that was answered
   Fd heir_socket_;
   Fd heir_lifeline_;
 };

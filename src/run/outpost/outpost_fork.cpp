@@ -64,6 +64,9 @@ Errc Outpost::after_fork_in_child() noexcept {
   welcomed_ = false;
   asked_ = 0;
   heirs_due_ = 0;
+  // Nothing of this process is under way; and whatever it begins sees the seals that its parent has yet to answer.
+  for (auto& writing : writing_) writing.store(0, std::memory_order_relaxed);
+  seal_heard_ = seal_pending_ = seal_answered_ = 0;
   stock_ = config_.first_stock;
   for (std::uint16_t id = 0; id < ids_; ++id) {
     if (OutpostNode* const node = nodes_[id].load(std::memory_order_relaxed)) node->after_fork();

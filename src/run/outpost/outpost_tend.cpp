@@ -1,4 +1,5 @@
 // What an outpost and its keeper say to each other.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,6 +37,7 @@ void Outpost::tend_for(std::uint32_t least) noexcept {
   heir_socket_.reset();
   heir_lifeline_.reset();
   mind_stock();
+  answer_seal();
   (void)send_all_returns();
   ask(least);
 }
@@ -76,8 +78,20 @@ bool Outpost::hear(std::span<const std::byte> message, ReceivedFds& fds) noexcep
   kw::Head head;
   if (message.size() < sizeof head) return false;
   std::memcpy(&head, message.data(), sizeof head);
-  if (head.type == kw::Type::welcome) return hear_welcome(fds);
+  if (head.type == kw::Type::welcome) return hear_welcome(message, fds);
   if (head.type == kw::Type::node) return hear_node(message, fds);
+  if (head.type == kw::Type::seal) {
+    kw::Seal seal;
+    if (!kw::read_body(message, seal)) return false;
+    seal_heard_ = seal.round;
+    return true;
+  }
+  if (head.type == kw::Type::place) {
+    kw::Since since;
+    if (!kw::read_body(message, since)) return false;
+    heard_.store(since.since, std::memory_order_release);
+    return true;
+  }
   if (head.type == kw::Type::grant) return hear_grant(message);
   if (head.type == kw::Type::refused) {
     kw::Refused refused;
@@ -100,10 +114,32 @@ bool Outpost::hear(std::span<const std::byte> message, ReceivedFds& fds) noexcep
   return hear_of_node(head.type, message, fds);
 }
 
-bool Outpost::hear_welcome(ReceivedFds& fds) noexcept {
-  if (fds.size() == 1) lifeline_ = grasp_lifeline(fds.take(0).get());
-  welcomed_ = lifeline_ != nullptr;
+bool Outpost::hear_welcome(std::span<const std::byte> message, ReceivedFds& fds) noexcept {
+  kw::Welcome welcome;
+  if (!kw::read_body(message, welcome) || welcome.copies == 0 || welcome.copies > kMostCopies) return false;
+  copies_ = welcome.copies;
+  if (fds.size() == 2) {
+    lifeline_ = grasp_lifeline(fds.take(0).get());
+    void* const map = mmap(nullptr, ChunkMap::kBytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fds.take(1).get(), 0);
+    if (map != MAP_FAILED) map_ = static_cast<const ChunkEntry*>(map);
+  }
+  welcomed_ = lifeline_ != nullptr && map_ != nullptr;
   return welcomed_;
+}
+
+// What begins to write from now on sees the seals that were heard of; what began before is waited for, here and in the
+// next calls.
+void Outpost::answer_seal() noexcept {
+  if (seal_pending_ == seal_answered_ && seal_heard_ > seal_answered_) {
+    drop_what_cannot_be_written();
+    seal_pending_ = seal_heard_;
+    age_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  if (seal_pending_ == seal_answered_) return;
+  const std::uint32_t before = (age_.load(std::memory_order_relaxed) + 1) % 2;
+  if (writing_[before].load(std::memory_order_seq_cst) != 0) return;
+  const kw::Seal seal{seal_pending_};
+  if (say(kw::Type::sealed, std::as_bytes(std::span(&seal, 1))) == Errc::ok) seal_answered_ = seal_pending_;
 }
 
 bool Outpost::hear_node(std::span<const std::byte> message, ReceivedFds& fds) noexcept {
@@ -113,13 +149,16 @@ bool Outpost::hear_node(std::span<const std::byte> message, ReceivedFds& fds) no
   }
   const bool shm = told.medium == kw::Medium::shm;
   if (OutpostNode* const old = find(told.id)) {
-    lose(*old);  // nobody holds anything of it: its memory is left where it is, for those who look at it just now
+    give_up(*old, Errc::fenced);  // nobody holds anything of it: its memory is left where it is, for those who look at
+                                  // it just now
   }
   const std::size_t slabs = shm ? ShmWindow::slabs_of(told.frames, told.slab_order) : 0;
   std::byte* const memory = config_.own(config_.context, sizeof(OutpostNode) + slabs * sizeof(std::atomic<bool>));
   if (memory == nullptr) return false;
   auto* const mapped = reinterpret_cast<std::atomic<bool>*>(memory + sizeof(OutpostNode));
-  auto* const node = new (memory) OutpostNode(told, config_.link, mapped);
+  OutpostLinkConfig link = config_.link;
+  if (copies_ > 1) link.transfer_timeout = std::min(link.transfer_timeout, config_.failover);
+  auto* const node = new (memory) OutpostNode(told, link, mapped);
   if (shm && (fds.size() != 1 || node->use_window(fds.take(0).get()) != Errc::ok)) return false;
   node->count_in(record_);
   nodes_[told.id.value].store(node, std::memory_order_release);
@@ -143,20 +182,29 @@ bool Outpost::hear_of_node(kw::Type type, std::span<const std::byte> message, Re
       if (fds.size() > 0) return node->use_lanes(fds) == Errc::ok;
       node->reopen();
       return true;
-    case kw::Type::away: node->close(Errc::disconnected); return true;
+    case kw::Type::away: give_up(*node, Errc::disconnected); return true;
     case kw::Type::lost:
-      lose(*node);
+      give_up(*node, Errc::fenced);
       if (config_.on_lost != nullptr) config_.on_lost(config_.context, about.node, node->told().name.view());
       return true;
     default: return false;
   }
 }
 
-void Outpost::lose(OutpostNode& node) noexcept {
-  node.must_report = false;
-  node.close(Errc::fenced);
+// It cannot be used now, or never again: frames with a copy there are not for this process to have at hand.
+void Outpost::give_up(OutpostNode& node, Errc why) noexcept {
+  if (why == Errc::fenced) node.must_report = false;
+  node.close(why);
+  drop_what_cannot_be_written();
+}
+
+void Outpost::drop_what_cannot_be_written() noexcept {
   const std::lock_guard lock(frames_mutex_);
-  at_hand_.drop(node.told().id);
+  at_hand_.drop_if([this](const Run& run) {
+    if (places_of(run.at(0)).count > 0) return false;
+    give_back_unless_full(run);
+    return true;
+  });
 }
 
 bool Outpost::hear_grant(std::span<const std::byte> message) noexcept {
@@ -164,13 +212,12 @@ bool Outpost::hear_grant(std::span<const std::byte> message) noexcept {
   if (count == SIZE_MAX) return false;
   for (std::size_t i = 0; i < count; ++i) {
     const Run run = kw::run_at(message, i);
-    OutpostNode* const node = find(run.node);
-    if (node == nullptr || run.count == 0 || run.extent().end() > node->told().frames) return false;
+    if (!ChunkMap::holds(run)) return false;
     asked_ -= std::min<std::uint64_t>(asked_, run.count);
     bool kept = false;
     {
       const std::lock_guard lock(frames_mutex_);
-      kept = at_hand_.add(run);
+      kept = places_of(run.at(0)).count > 0 && at_hand_.add(run);
     }
     if (!kept) give_back_unless_full(run);
   }
@@ -186,7 +233,7 @@ void Outpost::look_at_lanes() noexcept {
     OutpostNode* const node = nodes_[id].load(std::memory_order_relaxed);
     const Errc broke = node != nullptr ? node->broke() : Errc::ok;
     if (broke == Errc::ok) continue;
-    node->close(broke);
+    give_up(*node, broke);
     node->must_report = true;
   }
 }

@@ -39,7 +39,8 @@ class RunList {
     return true;
   }
 
-  // Up to `want` frames of a run that `usable(node)`: all of them if any run has them, otherwise the largest there is.
+  // Up to `want` frames of a run that is `usable(run)`: all of them if any run that is looked at has them, otherwise
+  // the largest.
   template <typename Usable>
   std::optional<Run> take(std::uint32_t want, const Usable& usable) noexcept {
     if (want == 0) return std::nullopt;
@@ -68,10 +69,10 @@ class RunList {
     current_ = capacity_;
     return count;
   }
-  // Drops what is of this node.
-  void drop(NodeId node) noexcept {
-    Run* const end =
-        std::remove_if(runs_, runs_ + size_, [&](const Run& run) { return run.node == node && forget(run); });
+  // Drops the runs for which `drop(run)`.
+  template <typename Drop>
+  void drop_if(const Drop& drop) noexcept {
+    Run* const end = std::remove_if(runs_, runs_ + size_, [&](const Run& run) { return drop(run) && forget(run); });
     size_ = static_cast<std::uint32_t>(end - runs_);
     current_ = capacity_;
   }
@@ -87,17 +88,21 @@ class RunList {
   }
   template <typename Usable>
   std::optional<std::uint32_t> pick(std::uint32_t want, const Usable& usable) const noexcept {
-    if (current_ < size_ && runs_[current_].count >= want && usable(runs_[current_].node)) return current_;
+    if (current_ < size_ && runs_[current_].count >= want && usable(runs_[current_])) return current_;
     std::optional<std::uint32_t> fit;  // the smallest that gives all: large ones are kept for large wants
     std::optional<std::uint32_t> largest;
-    for (std::uint32_t i = 0; i < size_; ++i) {
-      const std::uint32_t count = runs_[i].count;
-      if ((fit && count >= runs_[*fit].count) || !usable(runs_[i].node)) continue;
-      if (count >= want) fit = i;
-      if (!largest || count > runs_[*largest].count) largest = i;
+    // A list of crumbs can be long: a good one among the last is as good as the best of all.
+    for (std::uint32_t i = size_; i > 0 && !(largest && i + kLook < size_); --i) {
+      const Run& run = runs_[i - 1];
+      if ((fit && run.count >= runs_[*fit].count) || !usable(run)) continue;
+      if (run.count >= want) fit = i - 1;
+      if (!largest || run.count > runs_[*largest].count) largest = i - 1;
+      if (run.count == want) break;
     }
     return fit ? fit : largest;
   }
+
+  static constexpr std::uint32_t kLook = 64;  // runs
 
   Run* const runs_;
   const std::uint32_t capacity_;

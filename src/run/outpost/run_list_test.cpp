@@ -9,7 +9,7 @@
 namespace comex {
 namespace {
 
-constexpr auto kAll = [](NodeId) { return true; };
+constexpr auto kAll = [](const comex::Run&) { return true; };
 
 comex::Run run(std::uint32_t first, std::uint32_t count, std::uint16_t node = 1) {
   return {NodeId{node}, FrameNo{first}, count};
@@ -39,9 +39,10 @@ TEST_F(RunListTest, take_theSmallestThatFitsElseTheLargest) {
 TEST_F(RunListTest, take_onlyOfUsableNodes) {
   ASSERT_TRUE(list_.add(run(0, 50, 1)));
   ASSERT_TRUE(list_.add(run(0, 5, 2)));
-  EXPECT_EQ(list_.take(10, [](NodeId node) { return node == NodeId{2}; }), run(0, 5, 2));
-  EXPECT_FALSE(list_.take(10, [](NodeId node) { return node == NodeId{2}; }));
-  list_.drop(NodeId{1});
+  const auto of_two = [](const comex::Run& each) { return each.node == NodeId{2}; };
+  EXPECT_EQ(list_.take(10, of_two), run(0, 5, 2));
+  EXPECT_FALSE(list_.take(10, of_two));
+  list_.drop_if([](const comex::Run& each) { return each.node == NodeId{1}; });
   EXPECT_EQ(list_.frames(), 0U);
   EXPECT_TRUE(list_.empty());
 }

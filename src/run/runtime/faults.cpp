@@ -25,7 +25,7 @@ bool resolved(PageNo page, Served served, const Faulter& faulter) noexcept {
     case Served::not_ours: return false;
     case Served::lost:
       if (faulter.wrong > 0) stop_for_wrong_page(faulter.wrong_at);
-      stop_for_loss(process.pager->table().load(page).location().node);
+      stop_for_loss(process.outpost->place_of(process.pager->table().load(page).location()).node);
     case Served::failed: stop("the kernel refused to give a page back to the program");
     default: return true;
   }

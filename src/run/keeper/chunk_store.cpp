@@ -1,0 +1,265 @@
+#include "run/keeper/chunk_store.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace comex {
+namespace {
+
+constexpr std::uint64_t kLittle = 4'096;  // homes: up to 16 MiB of free ones are no waste
+constexpr std::uint64_t kShare = 2;       // ... nor is one for so many in use
+
+constexpr std::uint64_t bits_of(std::uint32_t first, std::uint32_t count) {
+  return slots_below(count) << first;
+}
+
+struct Stretch {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
+// The longest there is. REQUIRES: not 0.
+Stretch longest(std::uint64_t bits) {
+  Stretch best;
+  std::uint32_t at = 0;
+  while (bits != 0) {
+    const auto gap = static_cast<std::uint32_t>(std::countr_zero(bits));
+    bits >>= gap;
+    at += gap;
+    const auto count = static_cast<std::uint32_t>(std::countr_one(bits));
+    if (count > best.count) best = {at, count};
+    bits = count < 64 ? bits >> count : 0;
+    at += count;
+  }
+  return best;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<ChunkStore>> ChunkStore::make(std::uint32_t copies, GiveBack give_back) {
+  std::unique_ptr<ChunkStore> store(new ChunkStore(copies, std::move(give_back)));
+  store->file_ = Fd(memfd_create("comex-chunks", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!store->file_ || ftruncate(store->file_.get(), ChunkMap::kBytes) != 0) return system_error("cannot make the map");
+  void* const map =
+      mmap(nullptr, ChunkMap::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, store->file_.get(), 0);
+  if (map == MAP_FAILED) return system_error("cannot map the map");
+  store->map_ = static_cast<ChunkEntry*>(map);
+  constexpr int kSeals = F_SEAL_FUTURE_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+  if (fcntl(store->file_.get(), F_ADD_SEALS, kSeals) != 0) return system_error("cannot seal the map");
+  return store;
+}
+
+ChunkStore::~ChunkStore() {
+  if (map_ != nullptr) munmap(map_, ChunkMap::kBytes);
+}
+
+// --- lists ---
+
+void ChunkStore::unlink(std::uint32_t number) {
+  Chunk& chunk = chunks_[number];
+  if (chunk.list == kNoList) return;
+  (chunk.before == kNone ? heads_[chunk.list] : chunks_[chunk.before].next) = chunk.next;
+  if (chunk.next != kNone) chunks_[chunk.next].before = chunk.before;
+  chunk.next = chunk.before = kNone;
+  chunk.list = kNoList;
+}
+
+void ChunkStore::link(std::uint32_t number, std::uint32_t list) {
+  Chunk& chunk = chunks_[number];
+  chunk.list = static_cast<std::uint8_t>(list);
+  if (list == kNoList) return;
+  chunk.next = heads_[list];
+  if (chunk.next != kNone) chunks_[chunk.next].before = number;
+  heads_[list] = number;
+}
+
+bool ChunkStore::whole(const Chunk& chunk) const {
+  return chunk.free == slots_below(chunk.size);
+}
+
+void ChunkStore::settle(std::uint32_t number) {
+  Chunk& chunk = chunks_[number];
+  if (chunk.sealed) return;
+  if (whole(chunk)) return drop(number);
+  if (chunk.list == kAside) return;
+  unlink(number);
+  if (!chunk.lost) link(number, static_cast<std::uint32_t>(std::popcount(chunk.free)));
+}
+
+void ChunkStore::drop(std::uint32_t number) {
+  unlink(number);
+  Chunk& chunk = chunks_[number];
+  const Places was = places(ChunkNo{number});
+  for (std::uint32_t i = 0; i < was.count; ++i) give_back_(Run{was.at[i].node, was.at[i].frame, chunk.size});
+  if (!chunk.lost) free_ -= chunk.size;
+  if (chunk.thin) thin_ -= chunk.size;
+  chunk = Chunk{};
+  unused_.push_back(number);
+}
+
+// --- homes ---
+
+std::optional<ChunkNo> ChunkStore::add(std::span<const Run> places) {
+  std::uint32_t number = static_cast<std::uint32_t>(chunks_.size());
+  if (!unused_.empty()) {
+    number = unused_.back();
+    unused_.pop_back();
+  } else if (number == ChunkMap::kChunks) {
+    return std::nullopt;
+  } else {
+    chunks_.emplace_back();
+  }
+  ChunkEntry& entry = map_[number];
+  for (std::size_t i = 0; i < kMostCopies; ++i) {
+    const bool there = i < places.size();
+    entry.places[i].store(there ? ChunkEntry::encode(places[i].at(0), false) : 0, std::memory_order_relaxed);
+  }
+  entry.since.store(0, std::memory_order_relaxed);
+  entry.flags.store(0, std::memory_order_relaxed);
+  Chunk& chunk = chunks_[number];
+  chunk.size = static_cast<std::uint8_t>(places.front().count);
+  chunk.free = slots_below(chunk.size);
+  free_ += chunk.size;
+  link(number, chunk.size);
+  count_places(number);
+  return ChunkNo{number};
+}
+
+std::optional<Run> ChunkStore::take(std::uint32_t want, const Admits& admits) {
+  for (std::uint32_t list = kChunkFrames; list > 0; --list) {
+    while (heads_[list] != kNone) {
+      const std::uint32_t number = heads_[list];
+      unlink(number);
+      if (!admits(ChunkNo{number})) {
+        link(number, kAside);
+        continue;
+      }
+      Chunk& chunk = chunks_[number];
+      const Stretch stretch = longest(chunk.free);
+      const std::uint32_t count = std::min(want, stretch.count);
+      chunk.free &= ~bits_of(stretch.first, count);
+      free_ -= count;
+      used_ += count;
+      link(number, static_cast<std::uint32_t>(std::popcount(chunk.free)));
+      return Run{kHome, first_home(ChunkNo{number}) + stretch.first, count};
+    }
+  }
+  return std::nullopt;
+}
+
+void ChunkStore::look_again() {
+  while (heads_[kAside] != kNone) {
+    const std::uint32_t number = heads_[kAside];
+    unlink(number);
+    link(number, static_cast<std::uint32_t>(std::popcount(chunks_[number].free)));
+  }
+}
+
+void ChunkStore::give_back(const Run& homes) {
+  for_each_slab(homes.extent(), kChunkOrder, [&](std::uint32_t number, std::uint32_t first, std::uint32_t count) {
+    Chunk& chunk = chunks_[number];
+    chunk.free |= bits_of(first, count);
+    used_ -= count;
+    if (!chunk.lost) free_ += count;
+    settle(number);
+    return true;
+  });
+}
+
+bool ChunkStore::wasteful() const {
+  return free_ > std::max(kLittle, used_ / kShare);
+}
+
+std::uint32_t ChunkStore::most_free() const {
+  for (std::uint32_t list = kChunkFrames; list > 0; --list) {
+    if (heads_[list] != kNone) return list;
+  }
+  return 0;
+}
+
+// --- places ---
+
+Places ChunkStore::places(ChunkNo chunk) const {
+  Places places;
+  if (at(chunk).lost) return places;
+  for (const auto& word : map_[chunk.value].places) {
+    const std::uint64_t place = word.load(std::memory_order_relaxed);
+    if ((place & ChunkEntry::kThere) != 0) places.at[places.count++] = ChunkEntry::decode(place, 0);
+  }
+  return places;
+}
+
+void ChunkStore::count_places(std::uint32_t number) {
+  Chunk& chunk = chunks_[number];
+  const std::uint32_t count = places(ChunkNo{number}).count;
+  const bool thin = count > 0 && count < copies_;
+  if (thin != chunk.thin) thin_ += thin ? chunk.size : -std::uint64_t{chunk.size};
+  chunk.thin = thin;
+}
+
+std::uint32_t ChunkStore::size(ChunkNo chunk) const {
+  return chunk.value < chunks_.size() ? at(chunk).size : 0;
+}
+
+std::uint32_t ChunkStore::since(ChunkNo chunk) const {
+  return map_[chunk.value].since.load(std::memory_order_relaxed);
+}
+
+ChunkStore::Loss ChunkStore::lose(NodeId node) {
+  Loss loss;
+  for (std::uint32_t number = 0; number < chunks_.size(); ++number) {
+    Chunk& chunk = chunks_[number];
+    if (chunk.size == 0 || chunk.lost) continue;
+    std::atomic<std::uint64_t>* on_it = nullptr;
+    for (auto& word : map_[number].places) {
+      const std::uint64_t place = word.load(std::memory_order_relaxed);
+      if ((place & ChunkEntry::kThere) != 0 && ChunkEntry::decode(place, 0).node == node) on_it = &word;
+    }
+    if (on_it == nullptr) continue;
+    if (places(ChunkNo{number}).count > 1) {
+      on_it->store(0, std::memory_order_release);
+      count_places(number);
+      loss.fewer_places.push_back(ChunkNo{number});
+      continue;
+    }
+    // The entry stays as it is: by it a process knows which node had its page.
+    chunk.lost = true;
+    count_places(number);
+    const auto free = static_cast<std::uint32_t>(std::popcount(chunk.free));
+    loss.gone += chunk.size - free;
+    free_ -= free;
+    unlink(number);
+    settle(number);
+  }
+  return loss;
+}
+
+void ChunkStore::seal(ChunkNo chunk) {
+  unlink(chunk.value);
+  chunks_[chunk.value].sealed = true;
+  map_[chunk.value].flags.store(ChunkEntry::kSealed, std::memory_order_seq_cst);
+}
+
+void ChunkStore::unseal(ChunkNo chunk) {
+  map_[chunk.value].flags.store(0, std::memory_order_release);
+  chunks_[chunk.value].sealed = false;
+  settle(chunk.value);
+}
+
+void ChunkStore::add_place(ChunkNo chunk, const Run& place, std::uint32_t since) {
+  ChunkEntry& entry = map_[chunk.value];
+  for (auto& word : entry.places) {
+    if ((word.load(std::memory_order_relaxed) & ChunkEntry::kThere) != 0) continue;
+    // Before the place: who sees the place sees since when it may be used.
+    entry.since.store(since, std::memory_order_relaxed);
+    word.store(ChunkEntry::encode(place.at(0), true), std::memory_order_release);
+    return count_places(chunk.value);
+  }
+}
+
+}  // namespace comex

@@ -1,0 +1,122 @@
+// The chunks of a program (run/chunk_map.h): which frames of nodes each stands for, and which of its homes are free.
+// The keeper adds chunks as it takes frames from the pool, hands their homes out to processes, and gives the frames of
+// a chunk back to the pool when all its homes are free again.
+//
+// Which chunk is handed out from: the one with the most free homes. What returns does so page by page, and long runs
+// make for few segments in a read. How many free homes there may be beside those in use before no new chunk is made:
+// wasteful().
+//
+// Thread safety: none; belongs to the keeper's loop.
+//
+// Invariants:
+//  1. A home that was taken is not taken again before it was given back.
+//  2. The places of a chunk change by lose() and add_place() alone, and are given back when no home of it is in use.
+//  3. While a chunk is sealed nothing is taken from it, and its places stay.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/expected.h"
+#include "base/fd.h"
+#include "run/chunk_map.h"
+
+namespace comex {
+
+class ChunkStore {
+ public:
+  using GiveBack = std::function<void(const Run&)>;
+  using Admits = std::function<bool(ChunkNo)>;
+
+  // Chunks are to have so many places. `give_back` is for frames of nodes. Errc::io if the map cannot be made.
+  static Expected<std::unique_ptr<ChunkStore>> make(std::uint32_t copies, GiveBack give_back);
+  ~ChunkStore();
+  ChunkStore(const ChunkStore&) = delete;
+  ChunkStore& operator=(const ChunkStore&) = delete;
+
+  // The map, for a process to read: nobody can map it to write any more.
+  [[nodiscard]] Fd file() const { return file_.duplicate(); }
+
+  // A chunk of these places, which are equally long; all its homes are free. Nothing if there are too many.
+  std::optional<ChunkNo> add(std::span<const Run> places);
+  // Free homes in a row, up to `want`, of a chunk that `admits`. What it does not admit is not looked at again before
+  // look_again().
+  std::optional<Run> take(std::uint32_t want, const Admits& admits);
+  void look_again();
+  // REQUIRES: they were taken.
+  void give_back(const Run& homes);
+
+  // So many of the homes are free that new chunks would be a waste.
+  [[nodiscard]] bool wasteful() const;
+  // Of the chunk that take() begins with; 0 if there is none.
+  [[nodiscard]] std::uint32_t most_free() const;
+  [[nodiscard]] std::uint64_t used() const { return used_; }
+  [[nodiscard]] std::uint64_t free() const { return free_; }
+  // Homes of chunks that have fewer places than they should.
+  [[nodiscard]] std::uint64_t thin() const { return thin_; }
+
+  // Where its first home is, in all copies; none if they are lost.
+  [[nodiscard]] Places places(ChunkNo chunk) const;
+  // Homes of it; 0 if there is no such chunk.
+  [[nodiscard]] std::uint32_t size(ChunkNo chunk) const;
+  [[nodiscard]] std::uint32_t since(ChunkNo chunk) const;
+
+  // A session is lost, and with it the places on it.
+  struct Loss {
+    std::uint64_t gone = 0;             // homes in use that have no other place
+    std::vector<ChunkNo> fewer_places;  // chunks that have
+  };
+  Loss lose(NodeId node);
+
+  void seal(ChunkNo chunk);
+  void unseal(ChunkNo chunk);
+  [[nodiscard]] bool sealed(ChunkNo chunk) const { return at(chunk).sealed; }
+  // One place more. REQUIRES: sealed, and it has fewer than kMostCopies. Those who hear of `since` may use it.
+  void add_place(ChunkNo chunk, const Run& place, std::uint32_t since);
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  static constexpr std::uint32_t kAside = kChunkFrames + 1;  // the list of those that were not admitted
+  static constexpr std::uint32_t kNoList = 0;                // without free homes, sealed, or lost
+
+  struct Chunk {
+    std::uint64_t free = 0;  // a bit per home
+    std::uint32_t next = kNone;
+    std::uint32_t before = kNone;
+    std::uint8_t list = kNoList;
+    std::uint8_t size = 0;  // homes; 0: there is no such chunk
+    bool sealed = false;
+    bool lost = false;  // has no place any more
+    bool thin = false;  // has some, and too few
+  };
+
+  ChunkStore(std::uint32_t copies, GiveBack give_back) : copies_(copies), give_back_(std::move(give_back)) {
+    heads_.fill(kNone);
+  }
+  [[nodiscard]] const Chunk& at(ChunkNo chunk) const { return chunks_[chunk.value]; }
+  [[nodiscard]] bool whole(const Chunk& chunk) const;
+  void unlink(std::uint32_t number);
+  void link(std::uint32_t number, std::uint32_t list);
+  // Into the list it belongs to, or back to the pool.
+  void settle(std::uint32_t number);
+  void drop(std::uint32_t number);
+  void count_places(std::uint32_t number);
+
+  const std::uint32_t copies_;
+  const GiveBack give_back_;
+  Fd file_;
+  ChunkEntry* map_ = nullptr;
+  std::vector<Chunk> chunks_;
+  std::vector<std::uint32_t> unused_;  // numbers of chunks that were
+  std::array<std::uint32_t, kAside + 1> heads_;
+  std::uint64_t used_ = 0;  // homes that were taken
+  std::uint64_t free_ = 0;  // homes that can be taken, now or when they are admitted
+  std::uint64_t thin_ = 0;
+};
+
+}  // namespace comex

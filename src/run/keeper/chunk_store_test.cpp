@@ -1,0 +1,148 @@
+#include "run/keeper/chunk_store.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <random>
+#include <set>
+
+namespace comex {
+namespace {
+
+constexpr NodeId kA{1}, kB{2}, kC{3};
+using FrameRun = Run;  // a test has a Run() of its own
+
+class ChunkStoreTest : public ::testing::Test {
+ protected:
+  static bool any(ChunkNo) { return true; }
+  ChunkNo add(std::uint32_t first, std::uint32_t count = kChunkFrames) {
+    const std::array places{FrameRun{kA, FrameNo{first}, count}, FrameRun{kB, FrameNo{first + 1000}, count}};
+    return store_->add(places).value();
+  }
+  FrameRun take(std::uint32_t want) { return store_->take(want, any).value(); }
+
+  std::vector<FrameRun> given_back_;
+  std::unique_ptr<ChunkStore> store_ =
+      *ChunkStore::make(2, [this](const FrameRun& run) { given_back_.push_back(run); });
+};
+
+TEST_F(ChunkStoreTest, take_theEmptiestChunkFirstAndItsLongestRun) {
+  const ChunkNo first = add(0);
+  EXPECT_EQ(take(64).first, first_home(first));
+  const ChunkNo second = add(64);
+  EXPECT_EQ(take(64).first, first_home(second));
+  store_->give_back({kHome, first_home(first), 1});
+  store_->give_back({kHome, first_home(second) + 10, 3});
+  store_->give_back({kHome, first_home(second) + 20, 5});
+  EXPECT_EQ(take(64), (FrameRun{kHome, first_home(second) + 20, 5}));
+  EXPECT_EQ(take(2), (FrameRun{kHome, first_home(second) + 10, 2}));
+}
+
+TEST_F(ChunkStoreTest, giveBack_theLastHomeGivesThePlacesBack) {
+  add(0, 40);
+  const FrameRun homes = take(64);
+  EXPECT_EQ(homes.count, 40U);
+  store_->give_back(homes.from(1));
+  EXPECT_TRUE(given_back_.empty());
+  store_->give_back({kHome, homes.first, 1});
+  EXPECT_EQ(given_back_, (std::vector{FrameRun{kA, FrameNo{0}, 40}, FrameRun{kB, FrameNo{1000}, 40}}));
+  EXPECT_FALSE(store_->take(1, any));
+  EXPECT_EQ(store_->used() + store_->free(), 0U);
+}
+
+TEST_F(ChunkStoreTest, take_whatIsNotAdmittedWaitsForAnotherLook) {
+  const ChunkNo chunk = add(0);
+  EXPECT_FALSE(store_->take(1, [](ChunkNo) { return false; }));
+  EXPECT_FALSE(store_->take(1, any));
+  store_->look_again();
+  EXPECT_EQ(take(1).first, first_home(chunk));
+}
+
+TEST_F(ChunkStoreTest, lose_oneOfTwoPlaces) {
+  const ChunkNo chunk = add(0);
+  (void)take(10);
+  const auto loss = store_->lose(kA);
+  EXPECT_EQ(loss.gone, 0U);
+  EXPECT_EQ(loss.fewer_places, std::vector{chunk});
+  EXPECT_EQ(store_->thin(), kChunkFrames);
+  EXPECT_EQ(store_->places(chunk).count, 1U);
+  EXPECT_EQ(store_->places(chunk).at[0], (Location{kB, FrameNo{1000}}));
+}
+
+TEST_F(ChunkStoreTest, lose_theLastPlace) {
+  const ChunkNo chunk = add(0);
+  const FrameRun homes = take(10);
+  (void)store_->lose(kA);
+  EXPECT_EQ(store_->lose(kB).gone, 10U);
+  EXPECT_EQ(store_->places(chunk).count, 0U);
+  EXPECT_EQ(store_->thin(), 0U);
+  EXPECT_FALSE(store_->take(1, any)) << "nothing can be kept there";
+  store_->give_back(homes);
+  EXPECT_EQ(store_->size(chunk), 0U) << "and when nobody holds it, it is gone";
+  EXPECT_TRUE(given_back_.empty());
+}
+
+TEST_F(ChunkStoreTest, seal_nothingIsTakenAndThePlacesStay) {
+  const ChunkNo chunk = add(0);
+  const FrameRun homes = take(10);
+  (void)store_->lose(kA);
+  store_->seal(chunk);
+  EXPECT_FALSE(store_->take(1, any));
+  store_->give_back(homes);
+  EXPECT_TRUE(given_back_.empty()) << "somebody is copying it";
+  store_->unseal(chunk);
+  EXPECT_EQ(given_back_, (std::vector{FrameRun{kB, FrameNo{1000}, kChunkFrames}}));
+}
+
+TEST_F(ChunkStoreTest, addPlace_inPlaceOfOneThatWasLost) {
+  const ChunkNo chunk = add(0);
+  (void)take(10);
+  (void)store_->lose(kA);
+  store_->seal(chunk);
+  store_->add_place(chunk, {kC, FrameNo{500}, kChunkFrames}, 7);
+  store_->unseal(chunk);
+  EXPECT_EQ(store_->places(chunk).count, 2U);
+  EXPECT_EQ(store_->since(chunk), 7U);
+  EXPECT_EQ(store_->thin(), 0U);
+  EXPECT_EQ(take(64).count, 54U) << "its free homes can be had again";
+}
+
+TEST_F(ChunkStoreTest, file_canBeReadAndNotWritten) {
+  (void)add(77);
+  const Fd file = store_->file();
+  EXPECT_EQ(mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0), MAP_FAILED);
+  void* const map = mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, file.get(), 0);
+  ASSERT_NE(map, MAP_FAILED);
+  const auto& entry = *static_cast<const ChunkEntry*>(map);
+  EXPECT_EQ(ChunkEntry::decode(entry.places[0].load(), 3), (Location{kA, FrameNo{80}}));
+  EXPECT_EQ(entry.places[2].load(), 0U);
+  munmap(map, kPageSize);
+}
+
+// Homes are taken and given back at random: none is handed out twice, and nothing is left in the end.
+TEST_F(ChunkStoreTest, random_agreesWithASet) {
+  std::mt19937_64 random(5);
+  std::set<std::uint32_t> used;
+  std::uint32_t added = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    const auto run =
+        random() % 2 == 0 ? store_->take(static_cast<std::uint32_t>(random() % 70 + 1), any) : std::nullopt;
+    if (run) {
+      for (std::uint32_t i = 0; i < run->count; ++i) ASSERT_TRUE(used.insert(run->at(i).frame.value).second);
+    } else if (used.size() < 2000 && random() % 8 == 0) {
+      (void)add(64 * added++, static_cast<std::uint32_t>(random() % 64 + 1));
+    } else if (!used.empty()) {
+      auto at = used.lower_bound(static_cast<std::uint32_t>(random() % (*used.rbegin() + 1)));
+      store_->give_back({kHome, FrameNo{*at}, 1});
+      used.erase(at);
+    }
+    ASSERT_EQ(store_->used(), used.size());
+  }
+  for (const std::uint32_t home : used) store_->give_back({kHome, FrameNo{home}, 1});
+  while (const auto run = store_->take(64, any)) store_->give_back(*run);  // chunks that were never used
+  EXPECT_EQ(store_->used() + store_->free(), 0U);
+  EXPECT_EQ(given_back_.size(), 2 * added);
+}
+
+}  // namespace
+}  // namespace comex

@@ -1,0 +1,162 @@
+// Chunks with fewer copies than they should have get new ones: sealed, copied, told of. See "Copies" in
+// docs/design-notes.md.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "run/keeper/keeper_server.h"
+
+namespace comex {
+
+namespace kw = keeper_wire;
+
+namespace {
+
+constexpr std::size_t kAtOnce = 16;     // chunks that are sealed or being copied
+constexpr Millis kMendAgain{500};       // after there was no node to copy to
+constexpr Millis kSealPatience{2'000};  // for processes to answer; one that is stopped may take for ever
+
+}  // namespace
+
+void KeeperServer::mend() {
+  for (const ChunkCopier::Result& result : copier_->results()) copied(result);
+  if (Clock::now() >= mend_at_) seal_some();
+  for (auto at = mending_.begin(); at != mending_.end();) {
+    Mending& job = at->second;
+    const ChunkNo chunk{at->first};
+    ++at;  // it may be gone in a moment
+    if (job.copying) continue;
+    if (nobody_writes(chunk, job)) {
+      begin_copy(chunk, job);
+    } else if (Clock::now() >= job.until) {
+      stop_mending(chunk, true);
+    }
+  }
+}
+
+// From the first place whose node answers.
+void KeeperServer::begin_copy(ChunkNo chunk, Mending& job) {
+  const Places places = store_->places(chunk);
+  for (std::uint32_t i = 0; i < places.count && !job.copying; ++i) {
+    const Location from = places.at[i];
+    if (!nodes_.at(from.node.value).standing) continue;
+    job.copying = true;
+    copier_->copy({chunk, Run{from.node, from.frame, job.to.count}, job.to});
+  }
+  if (!job.copying) stop_mending(chunk, places.count > 0);
+}
+
+// Seals chunks and asks the processes to say when nothing they write there is under way any more.
+void KeeperServer::seal_some() {
+  bool some = false;
+  for (std::size_t looked = thin_.size(); looked > 0 && mending_.size() < kAtOnce; --looked) {
+    const ChunkNo chunk = thin_.front();
+    if (waits_in_vain(chunk)) {
+      thin_.pop_front();
+      thin_.push_back(chunk);
+      continue;
+    }
+    const Places places = store_->size(chunk) > 0 ? store_->places(chunk) : Places{};
+    const bool needs = places.count > 0 && places.count < pool_.config().copies && !store_->sealed(chunk);
+    const auto to = needs ? find_place(places, store_->size(chunk)) : std::nullopt;
+    if (needs && !to) {
+      mend_at_ = Clock::now() + kMendAgain;
+      break;
+    }
+    thin_.pop_front();
+    if (!needs) continue;
+    store_->seal(chunk);
+    mending_[chunk.value] = Mending{*to, seal_round_ + 1, last_number_, Clock::now() + kSealPatience, false};
+    some = true;
+  }
+  if (!some && mending_.empty()) mend_at_ = Clock::now() + kMendAgain;
+  if (!some) return;
+  ++seal_round_;
+  for (const auto& [number, process] : processes_) {
+    if (!process->talking() || !process->greeted || is_silent(*process)) continue;
+    if (process->sealed == process->seal_sent) process->seal_at = Clock::now();
+    process->seal_sent = seal_round_;
+    if (!process->send(kw::Type::seal, kw::Seal{seal_round_})) end(*process);
+  }
+}
+
+// Frames for one more copy of a chunk, on another node than it is on.
+std::optional<Run> KeeperServer::find_place(const Places& places, std::uint32_t count) {
+  std::vector<NodeId> used;
+  for (std::uint32_t i = 0; i < places.count; ++i) used.push_back(places.at[i].node);
+  const auto run = pool_.take_apart(count, used);
+  if (!run) return std::nullopt;
+  if (!nodes_.contains(run->node.value)) look_at_pool();  // a session that began a moment ago
+  if (run->count == count && nodes_.contains(run->node.value)) return run;
+  pool_.put_back(*run);
+  return std::nullopt;
+}
+
+// It has not answered for a while: it is stopped, perhaps for ever.
+bool KeeperServer::is_silent(const Process& process) {
+  return process.sealed < process.seal_sent && Clock::now() >= process.seal_at + kSealPatience;
+}
+
+bool KeeperServer::waits_in_vain(ChunkNo chunk) const {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    const Process& process = *entry.second;
+    return process.talking() && is_silent(process) && process.holder.holds_any_of(kHome, chunk.value);
+  });
+}
+
+// Who came later than the seal sees it; who holds nothing there has nothing to write.
+bool KeeperServer::nobody_writes(ChunkNo chunk, const Mending& job) const {
+  return std::all_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    const Process& process = *entry.second;
+    return entry.first > job.last_process || process.sealed >= job.round ||
+           !process.holder.holds_any_of(kHome, chunk.value);
+  });
+}
+
+void KeeperServer::stop_mending(ChunkNo chunk, bool again) {
+  const auto found = mending_.find(chunk.value);
+  pool_.give_back(found->second.to);
+  mending_.erase(found);
+  store_->unseal(chunk);
+  if (!again) return;
+  thin_.push_back(chunk);
+  mend_at_ = Clock::now() + kMendAgain;
+}
+
+void KeeperServer::copied(const ChunkCopier::Result& result) {
+  const ChunkNo chunk = result.job.chunk;
+  const Run to = result.job.to;
+  const bool lost = store_->places(chunk).count == 0;
+  if (lost || result.error != Errc::ok || !tell_place(chunk, to)) return stop_mending(chunk, !lost);
+  mended_ += to.count;
+  mending_.erase(chunk.value);
+  store_->add_place(chunk, to, ++since_);
+  for (const auto& [number, process] : processes_) {
+    if (!process->holder.holds_any_of(kHome, chunk.value) || !process->talking()) continue;
+    if (!tell_since(*process, since_)) end(*process);
+  }
+  store_->unseal(chunk);
+  if (store_->size(chunk) > 0 && store_->places(chunk).count < pool_.config().copies) thin_.push_back(chunk);
+}
+
+// All who hold frames of the chunk know the way there. False: they do not, and must not be told of the place.
+bool KeeperServer::tell_place(ChunkNo chunk, const Run& place) {
+  const auto node = nodes_.find(place.node.value);
+  if (node == nodes_.end()) return false;
+  for (const auto& [number, process] : processes_) {
+    if (!process->talking() || !process->holder.holds_any_of(kHome, chunk.value)) continue;
+    const Ready ready = prepare(*process, node->second, place.first);
+    // Over lanes it can be used when they are there, and not before.
+    const bool knows = node->second.shm() ? ready == Ready::yes : process->nodes.contains(place.node.value);
+    if (!knows && process->talking()) return false;
+  }
+  return true;
+}
+
+bool KeeperServer::tell_since(Process& process, std::uint32_t since) {
+  if (process.heard >= since) return true;
+  process.heard = since;
+  return process.send(kw::Type::place, kw::Since{since});
+}
+
+}  // namespace comex

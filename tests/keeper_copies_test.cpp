@@ -1,0 +1,159 @@
+// A keeper that keeps each page on several nodes: what is read when one of them goes, and that its copies are made
+// again.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "support/kept.h"
+
+namespace comex::test {
+namespace {
+
+constexpr std::uint64_t kMemory = TestNode::kMemory;
+
+class KeeperCopies : public testing::TestWithParam<Over> {
+ protected:
+  // Until more than `before` copies were made again, and every frame has all of them. Processes have to answer
+  // meanwhile.
+  static bool mended_soon(Kept& kept, const std::vector<Outpost*>& outposts, std::uint64_t before = 0) {
+    return wait_until([&] {
+      for (Outpost* const outpost : outposts) outpost->tend();
+      return kept.keeper().status().thin == 0 && kept.keeper().status().mended > before;
+    });
+  }
+  static std::set<std::uint16_t> nodes_of(const Outpost& outpost, const comex::Run& run) {
+    const Places places = outpost.places_of(run.at(0));
+    std::set<std::uint16_t> nodes;
+    for (std::uint32_t i = 0; i < places.count; ++i) nodes.insert(places.at[i].node.value);
+    return nodes;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Over, KeeperCopies, testing::Values(Over::shm, Over::tcp),
+                         [](const auto& over) { return over_name(over.param); });
+
+TEST_P(KeeperCopies, each_page_is_on_as_many_nodes) {
+  for (const std::uint32_t copies : {2U, 3U}) {
+    Kept kept(GetParam(), kMemory, 3, copies);
+    const auto outpost = kept.outpost();
+    const auto runs = take_exactly(*outpost, 200);
+    ASSERT_FALSE(runs.empty());
+    for (const auto& run : runs) EXPECT_EQ(nodes_of(*outpost, run).size(), copies);
+    EXPECT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+    EXPECT_TRUE(has_seed_everywhere(*outpost, runs, 1, copies));
+  }
+}
+
+TEST_P(KeeperCopies, a_node_that_goes_takes_nothing_with_it) {
+  Kept kept(GetParam(), kMemory, 2, 2);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 300);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  kept.stop_node(1);
+  for (const auto& run : runs) ASSERT_EQ(outpost->wait_until_readable(run.at(0), Deadline(kPatience)), Errc::ok);
+  EXPECT_TRUE(wait_until([&] { return has_seed(*outpost, runs, 1); }));
+  // There is only one node left: better one copy than none.
+  const auto more = take_exactly(*outpost, 300);
+  ASSERT_FALSE(more.empty());
+  EXPECT_EQ(write_seed(*outpost, more, 2), Errc::ok);
+  EXPECT_TRUE(has_seed(*outpost, more, 2));
+  // And when there is another again, all have two.
+  kept.start_node(1);
+  EXPECT_TRUE(mended_soon(kept, {outpost.get()}));
+  EXPECT_TRUE(wait_until([&] {
+    outpost->tend();
+    return has_seed_everywhere(*outpost, runs, 1, 2) && has_seed_everywhere(*outpost, more, 2, 2);
+  }));
+}
+
+TEST_P(KeeperCopies, lost_copies_are_made_again_elsewhere) {
+  Kept kept(GetParam(), kMemory, 3, 2);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 500);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  const std::size_t gone = kept.number_of(outpost->place_of(runs[0].at(0)).node);
+  kept.stop_node(gone);
+  kept.start_node(gone);  // it remembers nothing
+  EXPECT_TRUE(mended_soon(kept, {outpost.get()}));
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), has_seed_everywhere(*outpost, runs, 1, 2); }));
+  // So another can go.
+  const std::size_t next = kept.number_of(outpost->place_of(runs[0].at(0)).node);
+  kept.stop_node(next);
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), has_seed(*outpost, runs, 1); }));
+}
+
+// One that never answers delays what it holds itself, and nothing else.
+TEST_P(KeeperCopies, a_process_that_does_not_answer_delays_only_its_own) {
+  Kept kept(GetParam(), kMemory, 3, 2);
+  const auto stopped = kept.outpost();
+  const auto its = take_exactly(*stopped, 64);
+  ASSERT_EQ(write_seed(*stopped, its, 1), Errc::ok);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 1000);
+  ASSERT_EQ(write_seed(*outpost, runs, 2), Errc::ok);
+  const std::size_t gone = kept.number_of(outpost->place_of(runs[0].at(0)).node);
+  kept.stop_node(gone);
+  kept.start_node(gone);
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), has_seed_everywhere(*outpost, runs, 2, 2); }));
+  EXPECT_TRUE(mended_soon(kept, {outpost.get(), stopped.get()}));
+  EXPECT_TRUE(wait_until([&] { return stopped->tend(), has_seed_everywhere(*stopped, its, 1, 2); }));
+}
+
+// What is under way when a chunk is sealed is waited for; what begins later goes elsewhere.
+TEST_P(KeeperCopies, no_copy_is_made_while_somebody_writes) {
+  Kept kept(GetParam(), kMemory, 3, 2);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 64);
+  const std::uint32_t ticket = outpost->begin_writes();
+  ASSERT_EQ(outpost->places_of(runs[0].at(0)).count, 2U);
+  const std::size_t gone = kept.number_of(outpost->place_of(runs[0].at(0)).node);
+  kept.stop_node(gone);
+  kept.start_node(gone);
+  ASSERT_TRUE(wait_until([&] { return outpost->tend(), kept.keeper().status().thin > 0; }));
+  for (const Deadline deadline(Millis(300)); !deadline.passed(); std::this_thread::sleep_for(Millis(5)))
+    outpost->tend();
+  EXPECT_EQ(kept.keeper().status().mended, 0U);
+  outpost->end_writes(ticket);
+  EXPECT_TRUE(mended_soon(kept, {outpost.get()}));
+}
+
+// Two processes write, check and return while nodes come and go, one at a time.
+TEST_P(KeeperCopies, one_node_after_the_other_is_lost) {
+  Kept kept(GetParam(), 2 * kMemory, 3, 2);
+  const std::vector<OutpostOwner> outposts = [&] {
+    std::vector<OutpostOwner> made;
+    for (int i = 0; i < 2; ++i) made.push_back(kept.outpost());
+    return made;
+  }();
+  std::vector<std::vector<std::vector<comex::Run>>> held(outposts.size());
+  for (std::size_t round = 0; round < 6; ++round) {
+    for (std::size_t o = 0; o < outposts.size(); ++o) {
+      for (std::uint64_t i = 0; i < 4; ++i) {
+        // As staging does: what cannot be written to all places goes to others.
+        ASSERT_TRUE(wait_until([&] {
+          const auto runs = take_exactly(*outposts[o], 40);
+          if (!runs.empty() && write_seed(*outposts[o], runs, held[o].size()) == Errc::ok) {
+            return held[o].push_back(runs), true;
+          }
+          for (const auto& run : runs) outposts[o]->give_back(run);
+          return false;
+        }));
+      }
+      for (const auto& run : held[o][round]) outposts[o]->give_back(run);
+      held[o][round].clear();
+    }
+    const std::uint64_t mended = kept.keeper().status().mended;
+    const bool used = kept.pool().status()[round % 3].in_use > 0;
+    kept.stop_node(round % 3);
+    for (std::size_t o = 0; o < outposts.size(); ++o) {
+      for (std::size_t seed = 0; seed < held[o].size(); ++seed) {
+        EXPECT_TRUE(wait_until([&] { return outposts[o]->tend(), has_seed(*outposts[o], held[o][seed], seed); }));
+      }
+    }
+    kept.start_node(round % 3);
+    ASSERT_TRUE(!used || mended_soon(kept, {outposts[0].get(), outposts[1].get()}, mended)) << round;
+  }
+}
+
+}  // namespace
+}  // namespace comex::test
