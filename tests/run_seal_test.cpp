@@ -59,7 +59,7 @@ class RunSeal : public testing::Test {
  protected:
   static ServerConfig enough() {
     ServerConfig config = TestNode::config();
-    config.memory = 128 << 20;
+    config.memory = 256 << 20;  // a full pool is not what this is about
     config.secret.clear();
     return config;
   }
@@ -142,7 +142,7 @@ TEST_F(RunSeal, an_older_page_stops_the_program) {
 // With threads, forks, moves and discards: see tests/checker.
 TEST_P(RunSealed, the_checker_finds_nothing) {
   std::vector<std::string> words{"run", "--at-once", "--local", "16M", "--pool", url_, GetParam().flag, "--"};
-  words.insert(words.end(), {COMEX_CHECKER, "--seed", "7", "--threads", "2", "--set", "48", "--seconds", "1"});
+  words.insert(words.end(), {COMEX_CHECKER, "--seed", "7", "--threads", "2", "--set", "32", "--seconds", "1"});
   std::erase(words, "");
   const Outcome outcome = run_comex(words, folder_.path("."), Millis(120'000));
   EXPECT_EQ(outcome.code, 0) << outcome.errors << outcome.output;
