@@ -11,8 +11,7 @@
 namespace comex {
 namespace {
 
-constexpr std::uint64_t kLittle = 4'096;  // homes: up to 16 MiB of free ones are no waste
-constexpr std::uint64_t kShare = 2;       // ... nor is one for so many in use
+constexpr std::uint64_t kLittle = 4'096;  // homes: up to 16 MiB of free ones are no waste, nor are as many as are used
 
 constexpr std::uint64_t bits_of(std::uint32_t first, std::uint32_t count) {
   return slots_below(count) << first;
@@ -172,7 +171,7 @@ void ChunkStore::give_back(const Run& homes) {
 }
 
 bool ChunkStore::wasteful() const {
-  return free_ > std::max(kLittle, used_ / kShare);
+  return free_ > std::max(kLittle, used_);
 }
 
 std::uint32_t ChunkStore::most_free() const {

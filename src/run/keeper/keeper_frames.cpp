@@ -13,7 +13,6 @@ namespace kw = keeper_wire;
 
 // In turns, so that one that wants gigabytes does not keep the others waiting.
 void KeeperServer::serve_wants() {
-  store_->look_again();
   refusal_ = Errc::ok;
   bool some = true;
   while (some) {
@@ -111,8 +110,8 @@ bool KeeperServer::make_chunks(std::uint32_t want) {
     const std::uint32_t size = std::min(places.front().count, kChunkFrames);
     std::vector<Run> chunk;
     for (const Run& place : places) chunk.push_back(Run{place.node, place.first, size});
-    // Processes read from the first: the copies take turns at that, but near ones come before others.
-    std::rotate(chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(++chunks_made_ % chunk.size()), chunk.end());
+    // Processes read from the first: a near one, or the one that all chunks have first, so that pages which are wanted
+    // together can come in one read.
     std::stable_partition(chunk.begin(), chunk.end(),
                           [this](const Run& place) { return nodes_.at(place.node.value).shm(); });
     const auto made = store_->add(chunk);

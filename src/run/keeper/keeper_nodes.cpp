@@ -60,6 +60,7 @@ void KeeperServer::look_at_node(const MemberStatus& member) {
 
 // The session has resumed: what was sent on older connections has no effect any more.
 void KeeperServer::link_changed(Node& node) {
+  store_->look_again();
   for (const auto& [number, process] : processes_) {
     const auto found = process->nodes.find(node.id.value);
     if (found == process->nodes.end()) continue;
@@ -102,6 +103,7 @@ void KeeperServer::lose(const Node& node) {
 void KeeperServer::forget_session(const Node& node) {
   const ChunkStore::Loss loss = store_->lose(node.id);
   thin_.insert(thin_.end(), loss.fewer_places.begin(), loss.fewer_places.end());
+  store_->look_again();  // what was on this node as well may be handed out now
   for (const auto& [number, process] : processes_) {
     if (process->nodes.erase(node.id.value) == 0) continue;
     settle_returns(*process);

@@ -187,9 +187,8 @@ class KeeperServer {
   Pool& pool_;
   const KeeperConfig config_;
   std::unique_ptr<ChunkStore> store_;
-  FrameBook book_;        // of homes
-  FrameBook::Free free_;  // to the store
-  std::uint64_t chunks_made_ = 0;
+  FrameBook book_;           // of homes
+  FrameBook::Free free_;     // to the store
   Errc refusal_ = Errc::ok;  // why there is no new chunk
   std::map<std::uint16_t, Node> nodes_;
   std::set<std::uint16_t> lost_;  // ids that are dead; processes may still speak of them

@@ -137,11 +137,13 @@ const ChunkEntry& Outpost::entry_of(FrameNo home) const noexcept {
   return map_[chunk_of(home).value];
 }
 
+bool Outpost::has_heard_of(const ChunkEntry& entry, std::uint64_t place) const noexcept {
+  return (place & ChunkEntry::kLate) == 0 ||
+         entry.since.load(std::memory_order_acquire) <= heard_.load(std::memory_order_acquire);
+}
+
 bool Outpost::usable(const ChunkEntry& entry, std::uint64_t place) const noexcept {
-  if ((place & ChunkEntry::kLate) != 0 &&
-      entry.since.load(std::memory_order_acquire) > heard_.load(std::memory_order_acquire)) {
-    return false;
-  }
+  if (!has_heard_of(entry, place)) return false;
   OutpostNode* const node = find(ChunkEntry::decode(place, 0).node);
   return node != nullptr && node->state() == Errc::ok;
 }
@@ -155,9 +157,9 @@ Location Outpost::place_of(Location home) const noexcept {
     if ((place & ChunkEntry::kThere) == 0) continue;
     // The only one there will ever be need not be looked at: a transfer will find out.
     if (copies_ == 1 || usable(entry, place)) return ChunkEntry::decode(place, offset);
-    any = place;
+    if (has_heard_of(entry, place)) any = place;
   }
-  // Copies may come and go while they are looked at one by one: then there is none now, but at the next look.
+  // Copies may come and go while they are looked at one by one, or be new to this process: then there is none now.
   return any != 0 ? ChunkEntry::decode(any, offset) : Location{kNowhere, {}};
 }
 

@@ -122,7 +122,8 @@ class Outpost final : public Frames {
 
   [[nodiscard]] OutpostNode* find(NodeId node) const noexcept;
   [[nodiscard]] const ChunkEntry& entry_of(FrameNo home) const noexcept;
-  // Whether this process can use a place of the chunk now.
+  // Whether this process knows the way to a place of the chunk, and whether it can be used now.
+  [[nodiscard]] bool has_heard_of(const ChunkEntry& entry, std::uint64_t place) const noexcept;
   [[nodiscard]] bool usable(const ChunkEntry& entry, std::uint64_t place) const noexcept;
   [[nodiscard]] Errc state_of(Location home) const noexcept;
   void nap(const Deadline& deadline) noexcept;
