@@ -12,7 +12,7 @@ namespace {
 std::uint32_t buffer_pages(const Share& budget, const Pager::Sizes& sizes) {
   constexpr std::uint64_t kShare = 32;
   if (sizes.buffer > 0) return sizes.buffer;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(ReadBuffer::kPages, budget.limit() / kShare));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(ReadBuffer::kPages, budget.whole() / kShare));
 }
 
 }  // namespace

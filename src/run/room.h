@@ -91,6 +91,7 @@ struct Room {
     const std::uint64_t least = pages / kLeastShare;
     const std::uint64_t left = pages > elsewhere + least ? pages - elsewhere : least;
     budget.set(left, std::min(left / kAheadShare, kAhead));
+    budget.whole.store(pages, std::memory_order_relaxed);
   }
 
   // For a process that begins: after exec it is a new program with the account of the old one. nullptr if there is

@@ -166,7 +166,7 @@ void prepare_process(const Standing* threads) noexcept {
        .prefetcher = prefetcher_of(process.room->prefetch),
        .pins = *process.threads,
        .sizes = {tuning.prefetch > 0 ? tuning.prefetch - 1 : 0, tuning.buffer}},
-      staging_for(process.budget->limit()));
+      staging_for(process.budget->whole()));
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
   process.pager->count_in(process.owned->record.tallies[0].pager);
