@@ -89,11 +89,13 @@ Served Pager::dirty(PageNo page, Word& word, Entry entry, Faulter& faulter) noex
 }
 
 Served Pager::unstage(PageNo page, Word& word, Faulter& faulter) noexcept {
-  const Plan plan = plan_for(Miss{page, Miss::From::staging}, faulter);
+  const Miss miss{page, Miss::From::staging};
+  const Plan plan = plan_for(miss, faulter);
   if (plan.used > 0) PagerStats::add(stats_of(faulter).along_used, plan.used);
   charge(1);
   const Served outcome = bring_home(page, word);
   table_->unlock(page, word);
+  ask_for_list(miss, plan, faulter);
   return outcome;
 }
 

@@ -19,6 +19,7 @@
 #include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
 #include "run/delivery.h"
+#include "run/score.h"
 #include "run/tally.h"
 #include "run/tuning.h"
 #include "trace/ring.h"
@@ -66,17 +67,17 @@ struct Room {
   std::atomic<std::uint32_t> request{0};  // counts what processes ask of the keeper; it sleeps on this word
   std::atomic<std::uint32_t> used{0};     // no account beyond this index was ever opened
   std::atomic<bool> told{false};          // a process has said that the keeper is gone: one is enough
-  // When the trace began, in ns of Clock; 0: there is none. If there is, a ring for each account (trace/ring.h) follows
-  // in the file, on the next page.
+  // When the trace began, in ns of Clock; 0: there is neither a trace nor a profile. If there is, a ring for each
+  // account (trace/ring.h) follows in the file, on the next page, and then the score (run/score.h).
   std::atomic<std::uint64_t> trace_start{0};
+  std::array<std::atomic<bool>, Profile::kMostProcesses> played;  // parts of the score that a process has taken
   union {
     std::array<Owned, kAccounts> accounts;
   };
 
   static constexpr std::size_t rings_at() { return (sizeof(Room) + kPageSize - 1) / kPageSize * kPageSize; }
-  static constexpr std::size_t bytes(bool traced) {
-    return traced ? rings_at() + kAccounts * sizeof(TraceRing) : sizeof(Room);
-  }
+  static constexpr std::size_t score_at() { return rings_at() + kAccounts * sizeof(TraceRing); }
+  static constexpr std::size_t bytes(bool traced) { return traced ? score_at() + Score::kMostBytes : sizeof(Room); }
 
   Room() { new (&accounts) std::array<Owned, kAccounts>; }
   // In memory that is all zeros: so is a free account, and megabytes of them need not be touched.
