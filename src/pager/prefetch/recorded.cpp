@@ -36,7 +36,8 @@ void Recorded::brought(History& history, const Miss& miss, const Plan& plan, con
   replay.asked = plan.listed_at + plan.listed;
   replay.brought += brought.pages;
   if (replay.brought < kJudged) return;
-  judge(replay, replay.used * miss.one_in >= replay.brought);
+  // Some have come only now, and are not used yet.
+  judge(replay, replay.used * std::max(miss.one_in, kWorth) >= replay.brought);
   replay.brought = replay.used = 0;
 }
 

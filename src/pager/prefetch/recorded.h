@@ -34,6 +34,7 @@ class Recorded final : public Prefetcher {
  private:
   static constexpr std::uint32_t kAhead = 64;    // places: pages are asked for so long before, or up to a list more
   static constexpr std::uint32_t kJudged = 256;  // faults, and pages, after which it is judged
+  static constexpr std::uint32_t kWorth = 4;     // of the pages, one in so many used is enough, however cheap a trip is
   static constexpr std::uint32_t kPause = 1024;  // faults without, if it is of no use; then twice as many, and so on
   static constexpr std::uint32_t kLongest = 1 << 16;
 
