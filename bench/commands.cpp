@@ -213,7 +213,8 @@ struct SensitivityCommand {
         ->type_name("NAME,...")
         ->delimiter(',')
         ->check(CLI::IsMember(names));
-    const std::vector<std::string> prefetchers(kPrefetchNames.begin(), kPrefetchNames.end());
+    std::vector<std::string> prefetchers(kPrefetchNames.begin(), kPrefetchNames.end());
+    std::erase(prefetchers, kPrefetchNames[static_cast<std::size_t>(Prefetch::record)]);  // it needs a run before
     command.add_option("--prefetch", options.prefetch, "Which prefetcher (the usual one)")
         ->type_name("NAME")
         ->check(CLI::IsMember(prefetchers));

@@ -1,5 +1,5 @@
-// The file of a trace, from anywhere. Whatever is read of it means the same when it is written out and read again, what
-// is added up is all there, and every page has its place in a drawing.
+// The file of a trace, or of a profile, from anywhere. Whatever is read of it means the same when it is written out and
+// read again. Of a trace, what is added up is all there, and every page has its place in a drawing.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -8,6 +8,7 @@
 #include "fuzz/require.h"
 #include "trace/address_map.h"
 #include "trace/encoder.h"
+#include "trace/profile.h"
 #include "trace/reader.h"
 #include "trace/report.h"
 #include "trace/summary.h"
@@ -78,9 +79,35 @@ void check_summary(const TraceReader& reader, const Copying& seen) {
   require(!to_text(*summary).empty() && !to_json(*summary).empty(), "it can be told");
 }
 
+bool is_profile(std::span<const std::byte> bytes) {
+  const auto magic = std::as_bytes(std::span(Profile::kMagic));
+  return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+}
+
+// Its sum is made right: nobody would guess it.
+void check_profile(std::span<const std::byte> input) {
+  std::vector<std::byte> bytes(input.begin(), input.end());
+  const std::uint64_t sum = fingerprint(bytes);
+  const auto raw = std::as_bytes(std::span(&sum, 1));
+  bytes.insert(bytes.end(), raw.begin(), raw.end());
+  const auto profile = decode_profile(bytes);
+  if (!profile) {
+    require(profile.error().code == Errc::invalid && !profile.error().message.empty(), "a refusal says why");
+    return;
+  }
+  require(profile->processes.size() <= Profile::kMostProcesses && profile->faults() <= input.size(),
+          "it has no more than there is room for");
+  const auto again = decode_profile(encode_profile(*profile));
+  require(again && *again == *profile, "a profile written out is read as the same");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (const auto bytes = std::as_bytes(std::span(data, size)); is_profile(bytes)) {
+    check_profile(bytes);
+    return 0;
+  }
   const auto reader = TraceReader::open(std::as_bytes(std::span(data, size)));
   if (!reader) {
     require(reader.error().code == Errc::invalid && !reader.error().message.empty(), "a refusal says why");

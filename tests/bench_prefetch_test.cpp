@@ -18,13 +18,13 @@ using Json = nlohmann::json;
 TEST(BenchPrefetch, measures_and_draws) {
   const TestFolder folder;
   const Outcome outcome =
-      run_comex({"bench", "prefetch", "--quick", "--workload", "sequential", "--prefetch", "none,leap,readahead",
+      run_comex({"bench", "prefetch", "--quick", "--workload", "sequential", "--prefetch", "none,leap,readahead,record",
                  "--system", "comex shm,comex tcp", "--json", "--plot", folder.path("plots")},
                 folder.path("."));
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const Json json = Json::parse(outcome.output, nullptr, false);
   ASSERT_TRUE(json.is_object()) << outcome.output;
-  ASSERT_EQ(json["figures"].size(), 6U);
+  ASSERT_EQ(json["figures"].size(), 8U);
   for (const Json& figure : json["figures"]) {
     EXPECT_GT(figure["seconds"], 0.0);
     EXPECT_GT(figure["faults_from_node"], 0);

@@ -16,6 +16,7 @@ namespace comex::bench {
 namespace {
 
 constexpr Millis kLookAtLoad{500};
+const std::string kRecord(kPrefetchNames[static_cast<std::size_t>(Prefetch::record)]);
 
 bool is_comex(std::string_view system) {
   return system == kPagingShm || system == kPagingTcp;
@@ -101,14 +102,27 @@ class PrefetchRounds {
   }
 
   [[nodiscard]] Expected<Running> open(const PrefetchProgram& program, const Contestant& who) const {
-    if (is_comex(who.system)) return comex_contestant(ground_, who, program.local_bytes);
+    if (is_comex(who.system)) return comex_contestant(ground_, who, program.local_bytes, flags_of(program, who));
     return kernel_contestant(ground_, who.system, program.local_bytes, room_for(program.peak_bytes));
+  }
+
+  [[nodiscard]] std::vector<std::string> flags_of(const PrefetchProgram& program, const Contestant& who) const {
+    if (who.prefetch != kRecord) return {};
+    const char* const medium = who.system == kPagingShm ? "shm" : "tcp";
+    return {"--profile", fmt::format("{}/{}-{}.profile", ground_.folder, program.name, medium)};
+  }
+
+  // The run before the first that is measured, which `record` learns from. What goes wrong here goes wrong again.
+  void rehearse(std::size_t index, const Contestant& who) {
+    Expected<Running> running = open(figures_.programs[index], who);
+    if (running) (void)programs_[index]->run(*running->system);
   }
 
   void turn(std::size_t index, const Contestant& who, unsigned round) {
     const PrefetchProgram& program = figures_.programs[index];
     steps_.step(fmt::format("round {} of {}: {}, {}", round, options_.rounds, program.name, who.text()));
     if (round > 1 && (who.system == kPagingDisk || !figures_.at(program.name, who).rounds.contains(round - 1))) return;
+    if (round == 1 && who.prefetch == kRecord) rehearse(index, who);
     Expected<Running> running = open(program, who);
     if (!running) return fail(fmt::format("{}: {}", program.name, who.text()), running.error(), figures_.skipped);
     const Expected<PagedProgram::Outcome> outcome = programs_[index]->run(*running->system);

@@ -23,7 +23,8 @@ struct PrefetchOptions {
 };
 
 // What cannot be had is skipped, what breaks is left out from then on; both are in the figures. The disk, which is
-// slow, is in the first round only. REQUIRES: this process has one thread, and an InterruptGuard lives.
+// slow, is in the first round only; `record` has a run before the first, to learn from. REQUIRES: this process has one
+// thread, and an InterruptGuard lives.
 Expected<PrefetchFigures> bench_prefetch(const PrefetchOptions& options, Steps& steps);
 
 }  // namespace comex::bench

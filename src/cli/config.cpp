@@ -200,6 +200,8 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_prefetch(c.run.prefetch, t); }},
     Setting{"run.trace", "COMEX_TRACE", Kind::path, R"("/tmp/comex.trace")",
             [](Config& c, Text t) { return read_text(c.run.trace, t); }},
+    Setting{"run.profile", "COMEX_PROFILE", Kind::path, R"("/var/tmp/comex.profile")",
+            [](Config& c, Text t) { return read_text(c.run.profile, t); }},
     Setting{"run.evict", "COMEX_EVICT", Kind::text, R"("fifo")",
             [](Config& c, Text t) { return read_evict(c.run.evict, t); }},
     Setting{"run.checksums", "COMEX_CHECKSUMS", Kind::text, R"("on")",

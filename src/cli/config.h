@@ -54,6 +54,7 @@ struct RunSettings {
   std::optional<std::uint64_t> hard;                              // not set: "auto", see cli/run_plan.h
   std::string stats;                                              // a file; empty: none
   std::string trace;                                              // another
+  std::string profile;                                            // another, which is also read
   bool summary = false;
   Delivery faults = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::automatic;

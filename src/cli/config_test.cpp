@@ -76,6 +76,7 @@ huge_pages = false
 local = "64M"
 hard = "auto"
 stats = "/stats.json"
+profile = "/profile"
 summary = true
 faults = "message"
 prefetch = "leap"
@@ -109,6 +110,7 @@ replicas = 2
   EXPECT_EQ(config->run.local, std::uint64_t{64} << 20);
   EXPECT_FALSE(config->run.hard);
   EXPECT_EQ(config->run.stats, "/stats.json");
+  EXPECT_EQ(config->run.profile, "/profile");
   EXPECT_TRUE(config->run.summary);
   EXPECT_EQ(config->run.faults, Delivery::message);
   EXPECT_EQ(config->run.prefetch, Prefetch::leap);

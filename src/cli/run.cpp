@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/personality.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/machine.h"
+#include "cli/profile_file.h"
 #include "cli/program.h"
 #include "cli/replicas.h"
 #include "cli/report.h"
@@ -75,6 +77,14 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   const bool network = std::any_of(options.pool.nodes.begin(), options.pool.nodes.end(),
                                    [](const Url& node) { return node.scheme != Url::Scheme::unix_socket; });
   launch.sealing = sealing_for(config.run.encrypt, config.run.checksums, network);
+  if (!config.run.profile.empty()) {
+    auto profile = find_profile(config.run.profile);
+    if (!profile) return std::move(profile).error();
+    options.profile = *std::move(profile);
+    if (launch.prefetch == Prefetch::automatic) launch.prefetch = Prefetch::record;
+  } else if (launch.prefetch == Prefetch::record) {
+    return Error{Errc::invalid, "--prefetch record needs a profile; say --profile FILE"};
+  }
   auto stats = open_to_write(config.run.stats, "--stats");
   if (!stats) return std::move(stats).error();
   launch.stats = *std::move(stats);
@@ -107,6 +117,8 @@ void explain(const Launch& launch, const RunFlags& flags) {
   }
 }
 
+constexpr unsigned long kWhatIsIt = 0xffffffff;  // personality(2): tells, and changes nothing
+
 // Does not return if all is well: this process is the program then.
 int become(const std::string& program, const RunFlags& flags, const Launch& launch) {
   const std::string& name = flags.command.front();
@@ -117,6 +129,8 @@ int become(const std::string& program, const RunFlags& flags, const Launch& laun
   const std::string preload = before != nullptr && *before != 0 ? runtime + ":" + before : runtime;
   setenv("LD_PRELOAD", preload.c_str(), 1);
   setenv(Room::kVariable, variable->c_str(), 1);
+  // The same addresses in every run. Where that is not allowed, most are known by where they lie to one another.
+  if (!launch.keeper.profile.empty()) personality(personality(kWhatIsIt) | ADDR_NO_RANDOMIZE);
   std::vector<char*> arguments;
   for (const std::string& argument : flags.command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
@@ -144,7 +158,8 @@ int run(const RunFlags& flags, const Config& config, const std::string& log) {
   launch->tuning = flags.tuning;
   launch->keeper.stock = flags.tuning.stock;
   explain(*launch, flags);
-  if (!launch->stats && !launch->trace && !launch->keeper.summary) return become(program, flags, *launch);
+  const bool told = launch->stats || launch->trace || launch->keeper.summary || !launch->keeper.profile.empty();
+  if (!told) return become(program, flags, *launch);
   return accompany([&](Fd done) {
     launch->done = std::move(done);
     return become(program, flags, *launch);
@@ -186,6 +201,8 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
   flags->config.add_switch(command, "--encrypt", "run.encrypt", "true", "Encrypt pages before they leave the program");
   flags->config.add(command, "--stats", "run.stats", "FILE", "When it has ended, write what happened, as JSON");
   flags->config.add(command, "--trace", "run.trace", "FILE", "Write all its faults there; see `comex trace`");
+  flags->config.add(command, "--profile", "run.profile", "FILE",
+                    "Bring in ahead what the last run with this file had to wait for, and keep it for the next");
   flags->config.add_switch(command, "--summary", "run.summary", "true", "When it has ended, say what happened");
   command.add_flag("-v,--verbose", flags->verbose, "Say what was chosen");
   // For tests and measurements.

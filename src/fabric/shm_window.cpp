@@ -4,10 +4,12 @@
 
 #include <cstring>
 
+#include "base/own_place.h"
+
 namespace comex {
 
 Errc ShmWindow::open(int fence, std::uint32_t frames, unsigned slab_order, std::atomic<bool>* mapped) noexcept {
-  void* page = mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, fence, 0);
+  void* page = mmap(OwnPlace::take(kPageSize), kPageSize, PROT_READ, MAP_SHARED, fence, 0);
   if (page == MAP_FAILED) return Errc::io;
   fence_ = static_cast<const std::atomic<std::uint32_t>*>(page);
   frames_ = frames;
@@ -15,7 +17,7 @@ Errc ShmWindow::open(int fence, std::uint32_t frames, unsigned slab_order, std::
   mapped_ = mapped;
   // Whole slabs: the last one may be mapped beyond the last frame.
   const std::size_t bytes = slabs_of(frames, slab_order) << (kPageShift + slab_order);
-  void* window = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* window = mmap(OwnPlace::take(bytes), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (window == MAP_FAILED) return Errc::io;
   window_ = static_cast<std::byte*>(window);
   return Errc::ok;

@@ -12,6 +12,7 @@
 // through them. Fault path: yes.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -21,6 +22,7 @@ namespace comex {
 
 struct Budget {
   std::atomic<std::uint64_t> limit{0};  // pages
+  std::atomic<std::uint64_t> whole{0};  // ... with those that somebody else uses of it, for now; 0: nobody does
   std::atomic<std::uint64_t> ahead{0};
   std::atomic<std::uint64_t> hard{0};   // beyond it nothing goes, even if the pool takes nothing; 0: no such limit
   std::atomic<std::uint64_t> local{0};  // pages that are local now, of all processes
@@ -76,6 +78,10 @@ class Share {
   void work() noexcept { headroom_.turn(free()); }
   void rest() noexcept { headroom_.rest(budget_->ahead.load(std::memory_order_relaxed)); }
   [[nodiscard]] std::uint64_t limit() const noexcept { return budget_->limit.load(std::memory_order_relaxed); }
+  // What buffers are made for. A process that has just woken has most of its pages elsewhere still.
+  [[nodiscard]] std::uint64_t whole() const noexcept {
+    return std::max(limit(), budget_->whole.load(std::memory_order_relaxed));
+  }
   [[nodiscard]] bool beyond_hard() const noexcept {
     const std::uint64_t hard = budget_->hard.load(std::memory_order_relaxed);
     return hard > 0 && budget_->local.load(std::memory_order_relaxed) > hard;

@@ -13,7 +13,7 @@ namespace {
 std::uint32_t buffer_pages(const Share& budget, const Pager::Sizes& sizes) {
   constexpr std::uint64_t kShare = 32;
   if (sizes.buffer > 0) return sizes.buffer;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(ReadBuffer::kPages, budget.limit() / kShare));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(ReadBuffer::kPages, budget.whole() / kShare));
 }
 
 }  // namespace
@@ -91,11 +91,13 @@ Served Pager::dirty(PageNo page, Word& word, Entry entry, Faulter& faulter) noex
 }
 
 Served Pager::unstage(PageNo page, Word& word, Faulter& faulter) noexcept {
-  const Plan plan = plan_for(Miss{page, Miss::From::staging}, faulter);
+  const Miss miss{page, Miss::From::staging};
+  const Plan plan = plan_for(miss, faulter);
   if (plan.used > 0) PagerStats::add(stats_of(faulter).along_used, plan.used);
   charge(1);
   const Served outcome = bring_home(page, word);
   table_->unlock(page, word);
+  ask_for_list(miss, plan, faulter);
   return outcome;
 }
 

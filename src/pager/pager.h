@@ -188,6 +188,10 @@ class Pager {
   template <typename F>
   static void for_each_step(const Group& group, std::int64_t from, std::int64_t to, F&& f) noexcept;
   void read_ahead(const Group& group, NodeId node, Faulter& faulter) noexcept;
+  // Asks for what is on the list of the plan: pager_list.cpp. REQUIRES: this thread has nothing locked.
+  void ask_for_list(const Miss& miss, const Plan& plan, Faulter& faulter) noexcept;
+  struct Listed;
+  std::optional<std::uint32_t> ask_for_some(Listed& listed) noexcept;
   // Says to the prefetcher what came of its plan.
   void tell(const Group& group, const Brought& brought, Faulter& faulter) noexcept;
   // `there`: of the group, what is in the program's memory. REQUIRES: nothing of the group is unlocked yet.

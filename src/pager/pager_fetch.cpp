@@ -165,6 +165,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
     if (!clean) release(home);
   }
   if (result == Errc::ok) read_ahead(group, node, faulter);
+  if (result == Errc::ok) ask_for_list(group.miss, group.plan, faulter);
   PagerStats& stats = stats_of(faulter);
   PagerStats::add(stats.pages_in, placed);
   if (buffered) PagerStats::add(stats.around_used);
@@ -183,6 +184,8 @@ Plan Pager::plan_for(const Miss& miss, Faulter& faulter) noexcept {
     if (plan.after == 0 || !plan.mapped || plan.stream >= history.streams.size()) return;
     plan.written = history.streams[plan.stream].writes.next();
   });
+  if (plan.known) PagerStats::add(stats_of(faulter).known);
+  if (plan.unknown) PagerStats::add(stats_of(faulter).unknown);
   return plan;
 }
 

@@ -24,6 +24,8 @@ struct PagerStats {
   // Of those, one in kTimed, by how long before they had been asked for: below 1 us, 2, 4, ...
   static constexpr std::size_t kLeads = 24;
   std::array<Count, kLeads> leads{};
+  Count known{0};    // faults that were where they had been in an earlier run
+  Count unknown{0};  // ... and that were not
   Count evicted{0};
   Count dropped{0};              // ... of which were clean, and not sent
   Count evictions_by_faults{0};  // times that eviction was behind

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "base/expected.h"
+#include "base/own_place.h"
 #include "base/units.h"
 
 namespace comex {
@@ -22,7 +23,8 @@ class OwnMemory {
   static constexpr std::size_t kReserve = std::size_t{16} << 30;
 
   Errc reserve() noexcept {
-    void* range = mmap(nullptr, kReserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* range = mmap(OwnPlace::take(kReserve), kReserve, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) return Errc::no_memory;
     // A page here and there is what is used: huge ones would make it many times more.
     madvise(range, kReserve, MADV_NOHUGEPAGE);

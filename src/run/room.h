@@ -21,6 +21,7 @@
 #include "pager/seal/choice.h"
 #include "pager/seal/cipher.h"
 #include "run/delivery.h"
+#include "run/score.h"
 #include "run/tally.h"
 #include "run/tuning.h"
 #include "trace/ring.h"
@@ -71,17 +72,17 @@ struct Room {
   std::atomic<std::uint32_t> used{0};     // no account beyond this index was ever opened
   std::atomic<bool> told{false};          // a process has said that the keeper is gone: one is enough
   std::atomic<std::uint32_t> wrong{0};    // times that a process has said that a page was wrong, and mended
-  // When the trace began, in ns of Clock; 0: there is none. If there is, a ring for each account (trace/ring.h) follows
-  // in the file, on the next page.
+  // When the trace began, in ns of Clock; 0: there is neither a trace nor a profile. If there is, a ring for each
+  // account (trace/ring.h) follows in the file, on the next page, and then the score (run/score.h).
   std::atomic<std::uint64_t> trace_start{0};
+  std::array<std::atomic<bool>, Profile::kMostProcesses> played;  // parts of the score that a process has taken
   union {
     std::array<Owned, kAccounts> accounts;
   };
 
   static constexpr std::size_t rings_at() { return (sizeof(Room) + kPageSize - 1) / kPageSize * kPageSize; }
-  static constexpr std::size_t bytes(bool traced) {
-    return traced ? rings_at() + kAccounts * sizeof(TraceRing) : sizeof(Room);
-  }
+  static constexpr std::size_t score_at() { return rings_at() + kAccounts * sizeof(TraceRing); }
+  static constexpr std::size_t bytes(bool traced) { return traced ? score_at() + Score::kMostBytes : sizeof(Room); }
 
   Room() { new (&accounts) std::array<Owned, kAccounts>; }
   // In memory that is all zeros: so is a free account, and megabytes of them need not be touched.
@@ -96,6 +97,7 @@ struct Room {
     const std::uint64_t least = pages / kLeastShare;
     const std::uint64_t left = pages > elsewhere + least ? pages - elsewhere : least;
     budget.set(left, std::min(left / kAheadShare, kAhead));
+    budget.whole.store(pages, std::memory_order_relaxed);
   }
 
   // For a process that begins: after exec it is a new program with the account of the old one. nullptr if there is

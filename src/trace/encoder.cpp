@@ -2,22 +2,13 @@
 
 #include <utility>
 
+#include "trace/varint.h"
 #include "wire/codec.h"
 
 namespace comex {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-void put_varint(Bytes& to, std::uint64_t value) {
-  for (; value >= 128; value >>= 7) to.push_back(static_cast<std::byte>(value | 128));
-  to.push_back(static_cast<std::byte>(value));
-}
-
-void put_difference(Bytes& to, std::uint64_t from, std::uint64_t value) {
-  const auto difference = static_cast<std::int64_t>(value - from);
-  put_varint(to, static_cast<std::uint64_t>(difference) << 1 ^ static_cast<std::uint64_t>(difference >> 63));
-}
 
 void put_chunk(Bytes& to, TraceChunk kind, const Bytes& body) {
   wire::Writer writer;

@@ -6,29 +6,11 @@
 #include <optional>
 #include <unordered_set>
 
+#include "trace/varint.h"
 #include "wire/codec.h"
 
 namespace comex {
 namespace {
-
-// Nothing, if it does not end, or is longer than 64 bits are.
-std::optional<std::uint64_t> get_varint(wire::Reader& from) {
-  std::uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64; shift += 7) {
-    const std::uint64_t byte = from.get<std::uint8_t>();
-    if (!from.ok() || (shift == 63 && byte > 1)) return std::nullopt;
-    value |= (byte & 127) << shift;
-    if (byte < 128) return value;
-  }
-  return std::nullopt;
-}
-
-bool add_difference(wire::Reader& from, std::uint64_t& value) {
-  const auto zigzag = get_varint(from);
-  if (!zigzag) return false;
-  value += *zigzag >> 1 ^ (~(*zigzag & 1) + 1);
-  return true;
-}
 
 // 0 if there is none.
 bool get_count(wire::Reader& from, bool there, std::uint8_t& count) {

@@ -8,8 +8,8 @@
 // What a process that is killed had stamped can still be read. A slot that was taken and never stamped (its thread was
 // killed in between) is given up by the keeper, who knows when. See "Traces" in docs/design-notes.md.
 //
-// All zeros is an empty ring. Thread safety: put() and begin() by any thread of the program; the rest by the keeper.
-// Fault path: put(); lock-free, nothing is allocated, no system call.
+// All zeros is an empty ring. Thread safety: put(), note() and begin() by any thread of the program; the rest by the
+// keeper. Fault path: put(); lock-free, nothing is allocated, no system call.
 #pragma once
 
 #include <array>
@@ -23,6 +23,14 @@
 
 namespace comex {
 
+// Something about a process that is not one of its faults: after its beginning.
+struct TraceNote {
+  // Of a profile: see trace/profile.h and pager/prefetch/anchors.h.
+  enum What : std::uint64_t { executable, arguments, image, heap, mappings };
+  std::uint64_t what = 0;
+  std::uint64_t value = 0;
+};
+
 class TraceRing {
  public:
   static constexpr std::uint64_t kSlots = 1 << 16;  // at 2 us a fault: a good tenth of a second
@@ -35,6 +43,7 @@ class TraceRing {
     std::strncpy(reinterpret_cast<char*>(words.data()), name, kName - 1);
     put(time, kBegin, words);
   }
+  void note(std::uint64_t time, const TraceNote& note) noexcept { put(time, kNote, Words{note.what, note.value}); }
   void put(const TraceFault& fault) noexcept {
     const std::uint64_t what = fault.page << kPageAt | std::uint64_t{fault.around} << kAroundAt |
                                std::uint64_t{fault.along} << kAlongAt | std::uint64_t{fault.write} << kWriteAt |
@@ -42,9 +51,9 @@ class TraceRing {
     put(fault.time, kFault, Words{what, fault.thread});
   }
 
-  enum class Next { none, unfinished, fault, begin };
+  enum class Next { none, unfinished, fault, begin, note };
   // Reads the next slot. `unfinished`: it was taken, but is not stamped; it stays.
-  Next next(TraceFault* fault, char* name) noexcept {
+  Next next(TraceFault* fault, char* name, TraceNote* note) noexcept {
     const std::uint64_t at = read_.load(std::memory_order_relaxed);
     if (taken_.load(std::memory_order_acquire) == at) return Next::none;
     const Slot& slot = slots_[at % kSlots];
@@ -58,6 +67,10 @@ class TraceRing {
       std::memcpy(name, words.data(), kName);
       name[kName - 1] = 0;
       return Next::begin;
+    }
+    if ((stamp & kNote) != 0) {
+      *note = TraceNote{words[0], words[1]};
+      return Next::note;
     }
     fault->page = words[0] >> kPageAt;
     fault->along = static_cast<std::uint8_t>(words[0] >> kAlongAt & TraceFault::kMostAlong);
@@ -82,7 +95,8 @@ class TraceRing {
   static constexpr std::uint64_t kLaps = 0xff;
   static constexpr std::uint64_t kFault = 0;
   static constexpr std::uint64_t kBegin = kLaps + 1;
-  static constexpr unsigned kTimeAt = 9;  // the rest: more than a year
+  static constexpr std::uint64_t kNote = 2 * kBegin;
+  static constexpr unsigned kTimeAt = 10;  // the rest: more than half a year
   static constexpr std::uint64_t kOriginMask = 0xf;
   static constexpr unsigned kWriteAt = 4;
   static constexpr unsigned kAlongAt = 5;

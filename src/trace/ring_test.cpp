@@ -17,11 +17,12 @@ class TraceRingTest : public ::testing::Test {
             mmap(nullptr, sizeof(TraceRing), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
   ~TraceRingTest() override { munmap(&ring_, sizeof ring_); }
 
-  TraceRing::Next next() { return ring_.next(&fault_, name_); }
+  TraceRing::Next next() { return ring_.next(&fault_, name_, &note_); }
 
   TraceRing& ring_;
   TraceFault fault_;
   char name_[TraceRing::kName] = {};
+  TraceNote note_;
 };
 
 TEST_F(TraceRingTest, next_whatWasPut) {
@@ -34,10 +35,14 @@ TEST_F(TraceRingTest, next_whatWasPut) {
                        .write = true,
                        .along = 63,
                        .around = 62};
+  ring_.note(6, {TraceNote::heap, UINT64_MAX});
   ring_.put(put);
   EXPECT_EQ(next(), TraceRing::Next::begin);
   EXPECT_EQ(fault_.time, 5U);
   EXPECT_STREQ(name_, "program");
+  EXPECT_EQ(next(), TraceRing::Next::note);
+  EXPECT_EQ(note_.what, TraceNote::heap);
+  EXPECT_EQ(note_.value, UINT64_MAX);
   EXPECT_EQ(next(), TraceRing::Next::fault);
   EXPECT_EQ(fault_, put);
   EXPECT_EQ(next(), TraceRing::Next::none);

@@ -27,7 +27,8 @@ const Prefetcher& prefetcher_of(Prefetch choice) noexcept {
     case Prefetch::stride: return stride;
     case Prefetch::readahead: return readahead;
     case Prefetch::leap: return leap;
-    case Prefetch::automatic: return automatic;
+    case Prefetch::automatic:
+    case Prefetch::record: return automatic;
   }
   return automatic;
 }

@@ -10,11 +10,11 @@
 
 namespace comex {
 
-enum class Prefetch : std::uint8_t { none, next, stride, readahead, leap, automatic };
+enum class Prefetch : std::uint8_t { none, next, stride, readahead, leap, automatic, record };
 
 // As users name them, in the order of the enumeration.
-inline constexpr std::array<std::string_view, 6> kPrefetchNames = {"none",      "next", "stride",
-                                                                   "readahead", "leap", "auto"};
+inline constexpr std::array<std::string_view, 7> kPrefetchNames = {"none", "next", "stride", "readahead",
+                                                                   "leap", "auto", "record"};
 
 inline std::optional<Prefetch> parse_prefetch(std::string_view name) {
   for (std::size_t i = 0; i < kPrefetchNames.size(); ++i) {
@@ -23,7 +23,7 @@ inline std::optional<Prefetch> parse_prefetch(std::string_view name) {
   return std::nullopt;
 }
 
-// There is one of each, for as long as the process lives.
+// There is one of each, for as long as the process lives. That of `record` is as `auto`: it has nothing to play.
 const Prefetcher& prefetcher_of(Prefetch choice) noexcept;
 
 }  // namespace comex

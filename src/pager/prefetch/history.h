@@ -20,6 +20,7 @@
 #include <limits>
 
 #include "pager/page.h"
+#include "pager/prefetch/follower.h"
 #include "pager/prefetch/trend.h"
 
 namespace comex {
@@ -105,6 +106,18 @@ struct Trends {
   std::uint32_t last_pause = 0;  // how long the last one was, if nothing has been of use since
 };
 
+// What comes of playing the faults of an earlier run (prefetch/recorded.h).
+struct Replay {
+  Follower follower;
+  std::uint32_t asked = 0;       // up to this place, but not it, pages were asked for
+  std::uint32_t looked = 0;      // faults since it was last judged
+  std::uint32_t found = 0;       // ... of which had their place
+  std::uint32_t brought = 0;     // pages since that was last judged
+  std::uint32_t used = 0;        // ... of which were
+  std::uint32_t pause = 0;       // so many faults more without
+  std::uint32_t last_pause = 0;  // how long the last one was, if it has not been of use since
+};
+
 struct History {
   static constexpr std::size_t kStreams = 8;
   static constexpr std::size_t kWhole = kStreams;
@@ -122,6 +135,7 @@ struct History {
   std::uint32_t used = 0;     // ... of which were
 
   Trends trends;
+  Replay replay;
 
   // The stream that a fault belongs to; kNone.
   [[nodiscard]] std::size_t find(PageNo page) const noexcept {

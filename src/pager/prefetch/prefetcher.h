@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "pager/page.h"
 #include "pager/prefetch/history.h"
@@ -29,7 +30,8 @@ struct Miss {
 };
 
 struct Plan {
-  static constexpr std::uint32_t kMost = 31;  // pages, before and after together; a fault brings no more
+  static constexpr std::uint32_t kMost = 31;    // pages, before and after together; a fault brings no more
+  static constexpr std::uint32_t kListed = 32;  // pages of a list
 
   std::int64_t step = 1;                // from one page to the next
   std::uint32_t after = 0;              // so many in the direction of the step
@@ -39,6 +41,11 @@ struct Plan {
   std::uint32_t ahead = 0;              // of a far page: so many beyond those that are mapped are asked for already
   std::uint32_t used = 0;               // pages mapped earlier of which this fault shows that they were used
   std::size_t stream = History::kNone;  // that this is for
+  // Besides, a list: pages that lie anywhere, to be asked for and to wait in the read buffer. See listed().
+  std::uint32_t listed_at = 0;  // where it begins
+  std::uint32_t listed = 0;     // how many
+  bool known = false;           // the page was where it had been in an earlier run
+  bool unknown = false;         // ... or was not, though it could have been
 
   // What the next fault of a stream will bring: the page that it is on, and as many as come with this one. Only of a
   // stream that has come so far that it is sure enough.
@@ -53,6 +60,7 @@ struct Brought {
   std::uint32_t from_buffer = 0;  // of those: had been in the read buffer
   std::uint32_t covered = 0;      // so many steps from the page on are in memory now
   bool mapped = true;             // not always as planned: without room in the budget nothing is mapped ahead
+  bool listed = false;            // this is of the list
 };
 
 class Prefetcher {
@@ -60,9 +68,11 @@ class Prefetcher {
   // A plan is for a page from zeros or from a node, or in the read buffer; what is planned for others does not happen,
   // nor does what is planned for the read buffer with a page of zeros.
   virtual Plan plan(History& history, const Miss& miss) const noexcept = 0;
-  // Called if anything was. The plan is the last of this page; of this history there may have been others since, if it
-  // is shared.
+  // Called if anything was, and for a list, if it was asked for. The plan is the last of this page; of this history
+  // there may have been others since, if it is shared.
   virtual void brought(History&, const Miss&, const Plan&, const Brought&) const noexcept {}
+  // The page at this place of a list.
+  [[nodiscard]] virtual std::optional<PageNo> listed(std::uint32_t /*place*/) const noexcept { return std::nullopt; }
 
  protected:
   ~Prefetcher() = default;

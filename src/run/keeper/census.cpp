@@ -43,6 +43,8 @@ Figures Figures::of(const Room::Owned& owned) {
     sum.pages_around += get(pager.pages_around);
     sum.around_used += get(pager.around_used);
     for (std::size_t i = 0; i < sum.leads.size(); ++i) sum.leads[i] += get(pager.leads[i]);
+    sum.known += get(pager.known);
+    sum.unknown += get(pager.unknown);
     sum.evicted += get(pager.evicted);
     sum.dropped += get(pager.dropped);
     sum.evictions_by_faults += get(pager.evictions_by_faults);
@@ -70,6 +72,8 @@ void Figures::add(const Figures& other) {
   pages_around += other.pages_around;
   around_used += other.around_used;
   for (std::size_t i = 0; i < leads.size(); ++i) leads[i] += other.leads[i];
+  known += other.known;
+  unknown += other.unknown;
   evicted += other.evicted;
   dropped += other.dropped;
   evictions_by_faults += other.evictions_by_faults;

@@ -36,6 +36,8 @@ struct Figures {
   std::uint64_t pages_around = 0;
   std::uint64_t around_used = 0;
   std::array<std::uint64_t, PagerStats::kLeads> leads{};
+  std::uint64_t known = 0;
+  std::uint64_t unknown = 0;
   std::uint64_t evicted = 0;
   std::uint64_t dropped = 0;
   std::uint64_t evictions_by_faults = 0;

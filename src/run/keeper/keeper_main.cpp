@@ -29,6 +29,7 @@
 #include "run/keeper/keeper_notices.h"
 #include "run/keeper/keeper_options.h"
 #include "run/keeper/keeper_server.h"
+#include "run/keeper/profiler.h"
 #include "run/keeper/run_report.h"
 #include "run/keeper/tracer.h"
 #include "run/keeper/waker.h"
@@ -43,7 +44,7 @@ constexpr Millis kFirstFrame{2'000};  // for the pool to say whether it has memo
 constexpr Millis kFirstLook{5};       // ... and how often to ask
 constexpr Millis kScraps{200};        // having refused what it usually gives: to find less
 
-// With the rings behind it, if there is a trace.
+// With the rings behind it, if there are any.
 Expected<Room*> map_room(const Fd& file, bool traced) {
   void* const memory = mmap(nullptr, Room::bytes(traced), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return system_error("cannot map memory to share");
@@ -76,6 +77,10 @@ struct Birthright {
   Fd done;
 };
 
+bool is_traced(const KeeperOptions& options, const Birthright& files) {
+  return files.trace || !options.profile.empty();
+}
+
 TraceHeader header_of(const KeeperOptions& options, const Room& room) {
   const auto since = [](auto now) { return static_cast<std::uint64_t>(Nanos(now.time_since_epoch()).count()); };
   const std::uint64_t age = since(Clock::now()) - room.trace_start.load(std::memory_order_relaxed);
@@ -95,9 +100,14 @@ class Keeping {
         census_(room, [this](std::size_t account) {
           if (tracer_) tracer_->finish(account);
         }) {
-    if (!files.trace) return;
-    auto* const rings = reinterpret_cast<TraceRing*>(reinterpret_cast<std::byte*>(&room) + Room::rings_at());
-    tracer_.emplace(room, std::span(rings, Room::kAccounts), files.room, files.trace, header_of(options, room));
+    if (!is_traced(options, files)) return;
+    auto* const base = reinterpret_cast<std::byte*>(&room);
+    auto* const rings = reinterpret_cast<TraceRing*>(base + Room::rings_at());
+    if (!options.profile.empty()) {
+      profiler_.emplace(options.profile, std::span(base + Room::score_at(), Score::kMostBytes));
+    }
+    tracer_.emplace(room, std::span(rings, Room::kAccounts), files.room, files.trace, header_of(options, room),
+                    profiler_ ? &*profiler_ : nullptr);
   }
 
   // With a node of our own nothing is begun before somebody comes in: most programs never need it. False if the
@@ -172,6 +182,16 @@ class Keeping {
     }
     if (options_.summary) fmt::print(stderr, "{}", to_summary(report, census_));
   }
+  void finish_profile() {
+    if (!profiler_) return;
+    tracer_.reset();
+    const auto taken = [](const std::atomic<bool>& part) { return part.load(std::memory_order_relaxed); };
+    const Profiler::Played played{.known = census_.total().known,
+                                  .unknown = census_.total().unknown,
+                                  .anybody = std::any_of(room_.played.begin(), room_.played.end(), taken),
+                                  .wanted = room_.prefetch == Prefetch::record};
+    fmt::print(stderr, "comex: {}\n", profiler_->conclude(played));
+  }
 
  private:
   // Whether every node has said that it has nothing. One that says nothing for a while may do better later.
@@ -211,6 +231,7 @@ class Keeping {
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<KeeperServer> keeper_;
   Waker waker_;
+  std::optional<Profiler> profiler_;
   std::optional<Tracer> tracer_;
   Census census_;
   Notices notices_;
@@ -247,7 +268,7 @@ void say(const Fd& to, const KeeperReport& report) {
 }
 
 Expected<void> keep(const KeeperOptions& options, Birthright& files) {
-  const auto room = map_room(files.room, static_cast<bool>(files.trace));
+  const auto room = map_room(files.room, is_traced(options, files));
   if (!room) return room.error();
   Keeping keeping(options, **room, files);
   if (!options.pool.nodes.empty() || keeping.wait_for_need(files.program, files.listener)) {
@@ -258,6 +279,7 @@ Expected<void> keep(const KeeperOptions& options, Birthright& files) {
     keeping.keep(files.program);
   }
   keeping.tell(files.stats);
+  keeping.finish_profile();
   // Nobody who reads what the program said to its end has to wait until all is taken down.
   if (!files.trace) leave_to_the_program({2});
   return {};

@@ -29,6 +29,7 @@ std::string to_bytes(const KeeperOptions& options) {
             {"program", options.program},
             {"command", options.command},
             {"log", options.log},
+            {"profile", options.profile},
             {"summary", options.summary}};
   for (const Url& url : options.pool.nodes) json["nodes"].push_back(url.text());
   const std::vector<std::uint8_t> bytes = Json::to_cbor(json);
@@ -58,6 +59,7 @@ Expected<KeeperOptions> keeper_options_from(const std::string& bytes) {
     json.at("program").get_to(options.program);
     json.at("command").get_to(options.command);
     json.at("log").get_to(options.log);
+    json.at("profile").get_to(options.profile);
     json.at("summary").get_to(options.summary);
     return options;
   } catch (const std::exception& error) {

@@ -34,6 +34,7 @@ struct KeeperOptions {
   std::string program;           // its name, for reports
   std::string command;           // ... and its arguments
   std::string log;               // level
+  std::string profile;           // a file: what an earlier run did, and what this one does; empty: none
   bool summary = false;          // say on stderr what happened, at the end
 };
 

@@ -55,6 +55,7 @@ Json figures_json(const Figures& figures, const RunReport& report) {
             {"pages_prefetched", figures.pages_along + figures.pages_around},
             {"pages_prefetched_used", figures.along_used + figures.around_used},
             {"prefetch_lead_us", Json{{"p50", lead_us(figures, 0.50)}, {"p95", lead_us(figures, 0.95)}}},
+            {"profile", Json{{"faults_known", figures.known}, {"faults_unknown", figures.unknown}}},
             {"pages_out", figures.evicted - figures.dropped},
             {"pages_dropped_clean", figures.dropped},
             {"pages_wrong", figures.wrong},

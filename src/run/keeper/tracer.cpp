@@ -17,8 +17,9 @@ constexpr std::size_t kBatch = 4096;          // faults in a chunk of the file
 
 }  // namespace
 
-Tracer::Tracer(Room& room, std::span<TraceRing> rings, const Fd& memory, const Fd& file, const TraceHeader& header)
-    : room_(room), rings_(rings), memory_(memory), file_(file), sources_(rings.size()) {
+Tracer::Tracer(Room& room, std::span<TraceRing> rings, const Fd& memory, const Fd& file, const TraceHeader& header,
+               Profiler* profiler)
+    : room_(room), rings_(rings), memory_(memory), file_(file), profiler_(profiler), sources_(rings.size()) {
   (void)!ftruncate(file_.get(), 0);  // it may be a pipe
   encoder_.header(header);
   write();
@@ -68,13 +69,10 @@ void Tracer::drain(std::size_t account, bool ended) {
   TraceRing& ring = rings_[account];
   Source& source = sources_[account];
   std::uint64_t dropped = 0;
-  const auto flush = [&] {
-    encoder_.faults(source.number, batch_);
-    batch_.clear();
-  };
   char name[TraceRing::kName];
+  TraceNote note;
   for (TraceFault fault;;) {
-    const TraceRing::Next next = ring.next(&fault, name);
+    const TraceRing::Next next = ring.next(&fault, name, &note);
     if (next == TraceRing::Next::none) break;
     if (next == TraceRing::Next::unfinished) {
       if (!hopeless(source, ended)) break;
@@ -84,8 +82,12 @@ void Tracer::drain(std::size_t account, bool ended) {
     }
     source.unfinished = {};
     if (next == TraceRing::Next::begin) {
-      flush();
+      tell_faults(account);
       begin(account, fault.time, name);
+      continue;
+    }
+    if (next == TraceRing::Next::note) {
+      if (profiler_ != nullptr && source.number != 0) profiler_->note(source.number, note);
       continue;
     }
     // What is in a ring is what the program left in it.
@@ -93,15 +95,22 @@ void Tracer::drain(std::size_t account, bool ended) {
     if (source.number == 0) begin(account, fault.time, "");
     batch_.push_back(fault);
     if (batch_.size() == kBatch) {
-      flush();
+      tell_faults(account);
       write();
     }
   }
-  flush();
+  tell_faults(account);
   dropped += ring.take_dropped();
   if (dropped == 0) return;
   if (source.number == 0) begin(account, now(), "");
   encoder_.dropped(source.number, now(), dropped);
+}
+
+void Tracer::tell_faults(std::size_t account) {
+  const std::uint32_t number = sources_[account].number;
+  encoder_.faults(number, batch_);
+  if (profiler_ != nullptr && !batch_.empty()) profiler_->faults(number, batch_);
+  batch_.clear();
 }
 
 bool Tracer::hopeless(Source& source, bool ended) {
@@ -117,6 +126,7 @@ void Tracer::begin(std::size_t account, std::uint64_t time, const char* name) {
                     .pid = room_.accounts[account].pid.load(std::memory_order_relaxed),
                     .time = time,
                     .name = name});
+  if (profiler_ != nullptr) profiler_->process(processes_, name);
 }
 
 std::uint64_t Tracer::now() const {
@@ -126,7 +136,7 @@ std::uint64_t Tracer::now() const {
 
 void Tracer::write() {
   const std::vector<std::byte> bytes = encoder_.take();
-  for (std::size_t at = 0; at < bytes.size() && !failed_;) {
+  for (std::size_t at = 0; file_ && at < bytes.size() && !failed_;) {
     const ssize_t count = ::write(file_.get(), bytes.data() + at, bytes.size() - at);
     if (count > 0) at += static_cast<std::size_t>(count);
     if (count >= 0 || errno == EINTR) continue;

@@ -1,5 +1,5 @@
 // Writes the faults of a program to a file: empties the rings of its processes (trace/ring.h), and says in the file
-// what it found (trace/encoder.h).
+// what it found (trace/encoder.h). Tells a profiler, too, if there is one.
 //
 // Threads: one, which looks at the rings many times a second. Thread safety: finish() by any thread.
 #pragma once
@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "run/keeper/profiler.h"
 #include "run/room.h"
 #include "trace/encoder.h"
 #include "trace/ring.h"
@@ -21,9 +22,10 @@ namespace comex {
 
 class Tracer {
  public:
-  // REQUIRES: all three outlive this. Whatever was in the file is gone. The rings begin in `memory`, a file, at
-  // Room::rings_at().
-  Tracer(Room& room, std::span<TraceRing> rings, const Fd& memory, const Fd& file, const TraceHeader& header);
+  // REQUIRES: all of them outlive this. Whatever was in the file is gone; there may be none. The rings begin in
+  // `memory`, a file, at Room::rings_at().
+  Tracer(Room& room, std::span<TraceRing> rings, const Fd& memory, const Fd& file, const TraceHeader& header,
+         Profiler* profiler = nullptr);
   ~Tracer();
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
@@ -43,6 +45,8 @@ class Tracer {
   // Whether the next slot, which is not finished, is not to be waited for any longer.
   static bool hopeless(Source& source, bool ended);
   void begin(std::size_t account, std::uint64_t time, const char* name);
+  // Of the process of this account, in batch_.
+  void tell_faults(std::size_t account);
   void write();
   [[nodiscard]] std::uint64_t now() const;
 
@@ -50,6 +54,7 @@ class Tracer {
   const std::span<TraceRing> rings_;
   const Fd& memory_;
   const Fd& file_;
+  Profiler* const profiler_;
 
   std::mutex mutex_;  // guards all below
   std::condition_variable turn_;

@@ -22,12 +22,13 @@ namespace comex {
 namespace {
 
 Expected<Room*> make_room(const Launch& launch, Fd* file) {
-  const std::size_t bytes = Room::bytes(static_cast<bool>(launch.trace));
+  const bool traced = launch.trace || !launch.keeper.profile.empty();
+  const std::size_t bytes = Room::bytes(traced);
   // To be asked before: the kernel's answer would be a signal.
   rlimit largest{};
-  if (launch.trace && getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < bytes) {
-    return Error{Errc::invalid, fmt::format("--trace needs files of {}, of which little is used; raise ulimit -f",
-                                            format_size(bytes))};
+  if (traced && getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < bytes) {
+    return Error{Errc::invalid, fmt::format("{} needs files of {}, of which little is used; raise ulimit -f",
+                                            launch.trace ? "--trace" : "--profile", format_size(bytes))};
   }
   Fd fd(memfd_create("comex-room", MFD_CLOEXEC));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return system_error("cannot make memory to share");
@@ -47,7 +48,7 @@ Expected<Room*> make_room(const Launch& launch, Fd* file) {
   room->set_budget(launch.keeper.local >> kPageShift, 0);
   room->budget.hard.store(launch.hard >> kPageShift, std::memory_order_relaxed);
   const auto now = static_cast<std::uint64_t>(Nanos(Clock::now().time_since_epoch()).count());
-  room->trace_start.store(launch.trace ? now : 0, std::memory_order_relaxed);
+  room->trace_start.store(traced ? now : 0, std::memory_order_relaxed);
   *file = std::move(fd);
   return room;
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/own_place.h"
 #include "base/wait_ready.h"
 #include "run/lifeline.h"
 #include "run/outpost/outpost.h"
@@ -120,7 +121,8 @@ bool Outpost::hear_welcome(std::span<const std::byte> message, ReceivedFds& fds)
   copies_ = welcome.copies;
   if (fds.size() == 2) {
     lifeline_ = grasp_lifeline(fds.take(0).get());
-    void* const map = mmap(nullptr, ChunkMap::kBytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fds.take(1).get(), 0);
+    void* const map = mmap(OwnPlace::take(ChunkMap::kBytes), ChunkMap::kBytes, PROT_READ, MAP_SHARED | MAP_NORESERVE,
+                           fds.take(1).get(), 0);
     if (map != MAP_FAILED) map_ = static_cast<const ChunkEntry*>(map);
   }
   welcomed_ = lifeline_ != nullptr && map_ != nullptr;

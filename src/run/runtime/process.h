@@ -19,6 +19,7 @@
 #include "run/runtime/messages.h"
 #include "run/runtime/own_thread.h"
 #include "run/runtime/thread_state.h"
+#include "run/score.h"
 #include "run/uffd_memory.h"
 
 namespace comex::runtime {
@@ -32,6 +33,7 @@ struct Process {
   char keeper[108] = {};         // the name of its socket
   TraceRing* rings = nullptr;    // one for each account; nullptr: there is no trace
   TraceRing* trace = nullptr;    // ours of them, once the process is awake
+  const Score* score = nullptr;  // what an earlier run did; nullptr: nothing is to be played
   Outpost* outpost = nullptr;
   Pager* pager = nullptr;
   Threads* threads = nullptr;

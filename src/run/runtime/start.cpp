@@ -11,6 +11,7 @@
 #include <new>
 
 #include "base/futex.h"
+#include "base/own_place.h"
 #include "pager/evict/choice.h"
 #include "pager/seal/checksum.h"
 #include "pager/seal/cipher.h"
@@ -25,6 +26,7 @@
 #include "run/runtime/layout.h"
 #include "run/runtime/move.h"
 #include "run/runtime/process.h"
+#include "run/runtime/profile.h"
 #include "run/runtime/signals.h"
 #include "run/runtime/tracing.h"
 #include "run/runtime/world.h"
@@ -78,11 +80,12 @@ bool read_variable(const char* text, char* name, char* room, std::size_t size) {
 Room* enter_room(const char* path) {
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return nullptr;
-  void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const memory = mmap(OwnPlace::take(sizeof(Room)), sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   Room* const room = memory == MAP_FAILED ? nullptr : static_cast<Room*>(memory);
   if (room != nullptr && room->sealing == Sealing::cipher) madvise(memory, sizeof(Room), MADV_DONTDUMP);
   // Now, for the process may have no right to the file when it wakes. What is not used takes no memory.
   if (room != nullptr && room->trace_start.load(std::memory_order_relaxed) != 0) process.rings = map_rings(fd);
+  if (room != nullptr && room->prefetch == Prefetch::record) process.score = map_score(fd);
   ::close(fd);
   return room;
 }
@@ -137,9 +140,11 @@ void begin_dormant_child() {
 void begin(const char* variable) {
   char path[108];
   if (!read_variable(variable, process.keeper, path, sizeof path)) stop("COMEX_RUN is not of this version of comex");
+  OwnPlace::begin();
   // Of another user by now (a daemon that gave up its rights), or the keeper is gone: it can do without.
   process.room = enter_room(path);
   if (process.room == nullptr) return;
+  if (process.rings != nullptr) know_program();
   remember_environment(variable);
   open_account();
   if (process.own.reserve() != Errc::ok) stop("no addresses for the runtime; is there a limit (ulimit -v)?");
@@ -182,15 +187,16 @@ void prepare_process(const Standing* threads) noexcept {
        .frames = *process.outpost,
        .budget = *process.budget,
        .victims = *make_victims(process.room->evict, process.memory, kMostBlocks, *process.budget).release(),
-       .prefetcher = prefetcher_of(process.room->prefetch),
+       .prefetcher = choose_prefetcher(),
        .pins = *process.threads,
        .sizes = {tuning.prefetch > 0 ? tuning.prefetch - 1 : 0, tuning.buffer},
        .sealer = make_sealer(*process.room)},
-      staging_for(process.budget->limit()));
+      staging_for(process.budget->whole()));
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
   process.pager->count_in(process.owned->record.tallies[0].pager);
   begin_trace();
+  begin_playing();
   signals.begin(&on_fault, &on_call);
   // Before anything is adopted: from then on a touch may have to be served.
   if (!process.messages.start()) stop("cannot start a thread");

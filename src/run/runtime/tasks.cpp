@@ -16,6 +16,7 @@
 #include "run/runtime/lasting.h"
 #include "run/runtime/layout.h"
 #include "run/runtime/process.h"
+#include "run/runtime/profile.h"
 #include "run/runtime/signals.h"
 #include "run/runtime/tracing.h"
 
@@ -45,6 +46,7 @@ void begin_child(ThreadState& mine) noexcept {
     if (process.outpost->keeper_gone()) stop_without_keeper();
     stop("the keeper of this program has no room for a child");
   }
+  begin_playing();
   process.memory.close();
   if (process.memory.open(process.memory.delivery(), process.room->old_kernel) != Errc::ok) {
     stop("a child has no right to userfaultfd");

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/own_place.h"
+#include "run/runtime/profile.h"
 
 namespace comex::runtime {
 namespace {
@@ -16,8 +18,7 @@ static_assert(is(Served::already, Origin::already) && is(Served::zeros, Origin::
               is(Served::written, Origin::written) && is(Served::staged, Origin::staged) &&
               is(Served::buffered, Origin::buffered) && is(Served::remote, Origin::remote) &&
               is(Served::lost, Origin::lost) && is(Served::failed, Origin::failed));
-static_assert(Faulter::kMostAlong <= TraceFault::kMostAlong && ReadBuffer::kGroupPages <= TraceFault::kMostAlong &&
-              Record::kName == TraceRing::kName);
+static_assert(Record::kName == TraceRing::kName);
 
 std::uint64_t now() noexcept {
   const auto since = static_cast<std::uint64_t>(Nanos(Clock::now().time_since_epoch()).count());
@@ -27,7 +28,8 @@ std::uint64_t now() noexcept {
 }  // namespace
 
 TraceRing* map_rings(int file) noexcept {
-  void* const rings = mmap(nullptr, Room::kAccounts * sizeof(TraceRing), PROT_READ | PROT_WRITE, MAP_SHARED, file,
+  constexpr std::size_t kBytes = Room::kAccounts * sizeof(TraceRing);
+  void* const rings = mmap(OwnPlace::take(kBytes), kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file,
                            static_cast<off_t>(Room::rings_at()));
   return rings == MAP_FAILED ? nullptr : static_cast<TraceRing*>(rings);
 }
@@ -35,19 +37,24 @@ TraceRing* map_rings(int file) noexcept {
 void begin_trace() noexcept {
   if (process.rings == nullptr) return;
   process.trace = process.rings + (process.owned - process.room->accounts.data());
-  process.trace->begin(now(), name_of_program());
+  const std::uint64_t time = now();
+  process.trace->begin(time, name_of_program());
+  note_program(*process.trace, time);
   process.owned->traced.store(true, std::memory_order_release);
 }
 
 void put_into_trace(PageNo page, bool write, Served served, const Faulter& faulter, std::uint32_t thread) noexcept {
   if (served == Served::not_ours) return;
+  const auto most = [](std::uint32_t count) {
+    return static_cast<std::uint8_t>(std::min(count, TraceFault::kMostAlong));
+  };
   process.trace->put(TraceFault{.time = now(),
                                 .page = page.value,
                                 .thread = thread,
                                 .origin = static_cast<Origin>(served),
                                 .write = write,
-                                .along = static_cast<std::uint8_t>(faulter.along),
-                                .around = static_cast<std::uint8_t>(faulter.around)});
+                                .along = most(faulter.along),
+                                .around = most(faulter.around)});
 }
 
 }  // namespace comex::runtime
