@@ -133,7 +133,7 @@ TEST_F(RunReplicas, every_word_is_right_while_nodes_come_and_go) {
   EXPECT_TRUE(nodes_[1].process.stop());
   EXPECT_EQ(program.wait(Millis(1500)), std::nullopt) << program.errors();
   nodes_[1].process.go_on();
-  EXPECT_EQ(program.wait(), 0) << program.errors();
+  EXPECT_EQ(program.wait(Millis(60'000)), 0) << program.errors();
 }
 
 TEST_F(RunReplicas, too_few_nodes) {
