@@ -150,8 +150,8 @@ std::vector<std::unique_ptr<Workload>> make_workloads(const std::string& folder,
   all.push_back(std::make_unique<Program>(kComputes, std::move(walk), kTurns, folder));
   if (program_exists("python3")) {
     all.push_back(std::make_unique<Program>(
-        kPython, Command{"python3", "-c", "print(len({s: 1 for s in sorted(str(i) for i in range(2000000))}))"},
-        kTurns, folder));
+        kPython, Command{"python3", "-c", "print(len({s: 1 for s in sorted(str(i) for i in range(2000000))}))"}, kTurns,
+        folder));
   } else {
     skipped.push_back({std::string(kPython), "python3 is not installed"});
   }
