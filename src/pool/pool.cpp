@@ -103,8 +103,10 @@ Error Pool::nobody_reached() const {
     const bool named = reason.find(status.url) != std::string::npos;
     why += fmt::format("{}{}", why.empty() ? "" : "; ", named ? reason : status.url + ": " + reason);
   }
+  // Some say so already.
+  const bool asked = why.find("comex serve") != std::string::npos;
   return Error{Errc::disconnected,
-               fmt::format("no memory node can be used ({}); is `comex serve` running there?", why)};
+               fmt::format("no memory node can be used ({}){}", why, asked ? "" : "; is `comex serve` running there?")};
 }
 
 // --- which node is used ---
