@@ -40,7 +40,8 @@ Expected<Room*> make_room(const Launch& launch, Fd* file) {
   room->evict = launch.evict;
   room->sealing = launch.sealing;
   CipherKey& key = room->key;
-  if (launch.sealing == Sealing::cipher && getrandom(key.bytes.data(), key.kBytes, 0) != ssize_t{key.kBytes}) {
+  if (launch.sealing == Sealing::cipher &&
+      getrandom(key.bytes.data(), key.kBytes, 0) != static_cast<ssize_t>(key.kBytes)) {
     return system_error("cannot make a key");
   }
   room->tuning = launch.tuning;
