@@ -83,8 +83,8 @@ class Chaos {
                                      OwnNodes::secret_file(folder_)});
       Expected<Child> asking = Child::spawn(command, "/dev/null");
       if (!asking) return asking.error();
-      while (asking->running()) std::this_thread::sleep_for(kLook);
-      if (asking->wait_status() == 0) return {};
+      while (asking->running() && !deadline.passed()) std::this_thread::sleep_for(kLook);
+      if (!asking->running() && asking->wait_status() == 0) return {};
       if (interrupted()) return interruption();
       if (!nodes_[node].running()) break;
     }
@@ -101,7 +101,6 @@ class Chaos {
     command.insert(command.end(), {beside_this_program("comex"), "run", "--at-once", "--local", "16M", "--pool", pool,
                                    "--secret-file", OwnNodes::secret_file(folder_)});
     if (copies > 1) command.insert(command.end(), {"--replicas", std::to_string(copies)});
-    command.insert(command.end(), options_.flags.begin(), options_.flags.end());
     command.emplace_back("--");
     return command;
   }
@@ -196,7 +195,7 @@ class Chaos {
   Expected<void> end(const Fault& fault) {
     switch (fault.what) {
       case Mishap::kill_node:
-        while (nodes_[fault.node].running()) std::this_thread::sleep_for(kLook);
+        nodes_[fault.node].stop();  // it is dead: this waits until it is gone
         return start_node(fault.node);
       case Mishap::stop_node: ::kill(nodes_[fault.node].pid(), SIGCONT); return {};
       case Mishap::pull_wire:

@@ -30,7 +30,6 @@ struct ChaosOptions {
   std::uint64_t seed = 1;
   Millis longest{10'000};  // that a node is silent
   std::uint64_t node_bytes = std::uint64_t{256} << 20;
-  std::vector<std::string> flags{};  // more for comex run
 
   void make_quick() {
     faults = 20;

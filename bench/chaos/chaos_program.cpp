@@ -45,8 +45,7 @@ bool ChaosProgram::whole() const {
 
 void ChaosProgram::kill() {
   if (process_.running() && process_.pid() > 0) ::kill(process_.pid(), SIGKILL);
-  while (process_.running()) {
-  }
+  process_.stop();  // waits until it is gone
 }
 
 }  // namespace comex::bench

@@ -231,6 +231,9 @@ class FakeFrames final : public Frames {
   }
 
   [[nodiscard]] Places places_of(Location home) const noexcept override {
+    return sealed ? Places{} : readable_places(home);
+  }
+  [[nodiscard]] Places readable_places(Location home) const noexcept override {
     const Location second{NodeId{static_cast<std::uint16_t>(home.node.value + kSecond)}, home.frame};
     return {{home, second}, copies()};
   }
@@ -241,6 +244,8 @@ class FakeFrames final : public Frames {
     second_.resize(memory_.size());
     copies_ = true;
   }
+  // What was written can be read, and nothing be written.
+  std::atomic<bool> sealed = false;
   // So many pages come changed from now on, though their frames are right.
   std::atomic<std::uint32_t> spoil_reads = 0;
   // For a test to change, or to look for something in.

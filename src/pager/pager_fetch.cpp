@@ -318,20 +318,24 @@ bool Pager::mend(PageNo page, Location home, std::byte* into, Faulter& faulter) 
   PagerStats& stats = stats_of(faulter);
   PagerStats::add(stats.wrong);
   ++faulter.wrong;
-  const Places places = frames_.places_of(home);
+  faulter.wrong_at = frames_.place_of(home);
+  const auto is_right = [&] {
+    if (!sealer_.open(into, table_->seal(page))) return false;
+    PagerStats::add(stats.mended);
+    return true;
+  };
+  const Places places = frames_.readable_places(home);
+  bool seen = false;
   for (std::uint32_t copy = 0; copy < places.count; ++copy) {
-    const Location place = places.at[copy];
-    if (copy == 0) faulter.wrong_at = place;
     Wanted again;
-    again.add(place.frame, into);
-    if (read(place.node, again, faulter) != Errc::ok && read_anywhere(home, into) != Errc::ok) continue;
-    if (sealer_.open(into, table_->seal(page))) {
-      PagerStats::add(stats.mended);
-      return true;
-    }
-    faulter.wrong_at = place;
+    again.add(places.at[copy].frame, into);
+    if (read(places.at[copy].node, again, faulter) != Errc::ok) continue;
+    seen = true;
+    if (is_right()) return true;
+    faulter.wrong_at = places.at[copy];
   }
-  return false;
+  // None could be read just now: one may be back in time.
+  return !seen && read_anywhere(home, into) == Errc::ok && is_right();
 }
 
 void Pager::renew(PageNo page, Word& word, Location home) noexcept {

@@ -158,6 +158,16 @@ TEST_P(PagerMendTest, fault_wrongPageIsTakenFromTheOtherCopyAndWrittenAnew) {
   EXPECT_EQ(wrong(), 2U);
 }
 
+// While a copy of it is made elsewhere, say.
+TEST_P(PagerMendTest, fault_theOtherCopyIsReadAlsoWhenNothingMayBeWrittenThere) {
+  begin_remote();
+  spoil(7);
+  frames_->sealed = true;
+  EXPECT_EQ(load(7), value_of(7));
+  EXPECT_EQ(mended(), 1U);
+  frames_->sealed = false;
+}
+
 TEST_P(PagerMendTest, fault_tellsWhereThePageWasWrong) {
   begin_remote();
   const Location where = location(7);

@@ -44,6 +44,8 @@ class Frames {
   [[nodiscard]] virtual Location place_of(Location home) const noexcept { return home; }
   // ... and where to write it to, all of them. None: it cannot be written now; give the frame back and take another.
   [[nodiscard]] virtual Places places_of(Location home) const noexcept { return {{home}, 1}; }
+  // ... and where it can be read now, all of them: for one who has found one of them wrong.
+  [[nodiscard]] virtual Places readable_places(Location home) const noexcept { return places_of(home); }
   // What places_of() has at most.
   [[nodiscard]] virtual std::uint32_t copies() const noexcept { return 1; }
   // To be called before the look at places_of(), and with what it returned when all writes there have ended.

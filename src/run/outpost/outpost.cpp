@@ -176,6 +176,17 @@ Places Outpost::places_of(Location home) const noexcept {
   return places;
 }
 
+Places Outpost::readable_places(Location home) const noexcept {
+  const ChunkEntry& entry = entry_of(home.frame);
+  Places places;
+  for (const auto& word : entry.places) {
+    const std::uint64_t place = word.load(std::memory_order_acquire);
+    if ((place & ChunkEntry::kThere) == 0 || !usable(entry, place)) continue;
+    places.at[places.count++] = ChunkEntry::decode(place, home.frame.value % kChunkFrames);
+  }
+  return places;
+}
+
 // See "Copies" in docs/design-notes.md. If the age changed meanwhile it may be the end of this one that is waited for.
 std::uint32_t Outpost::begin_writes() noexcept {
   for (;;) {

@@ -78,6 +78,7 @@ class Outpost final : public Frames {
   [[nodiscard]] std::uint32_t at_hand() const noexcept override;
   [[nodiscard]] Location place_of(Location home) const noexcept override;
   [[nodiscard]] Places places_of(Location home) const noexcept override;
+  [[nodiscard]] Places readable_places(Location home) const noexcept override;
   [[nodiscard]] std::uint32_t copies() const noexcept override { return copies_; }
   std::uint32_t begin_writes() noexcept override;
   void end_writes(std::uint32_t ticket) noexcept override;
