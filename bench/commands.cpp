@@ -163,6 +163,10 @@ struct PrefetchCommand {
         ->type_name("NAME,...")
         ->delimiter(',')
         ->check(CLI::IsMember(prefetchers));
+    command.add_option("--evict", options.evictors, "Only these eviction policies beside the usual one")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(std::vector<std::string>(kEvictNames.begin(), kEvictNames.end())));
     command.add_option("--system", options.systems, "Only these systems: comex shm, comex tcp, zram, disk file")
         ->type_name("NAME,...")
         ->delimiter(',')
@@ -374,7 +378,7 @@ void add_commands(CLI::App& bench, int& exit_code) {
   add<PoolCommand>(bench, exit_code, "pool", "Latency and throughput beside memcpy, bare TCP, redis and nbdkit");
   add<PagingCommand>(bench, exit_code, "paging", "A program larger than its memory, on comex and on the kernel's swap");
   add<PrefetchCommand>(bench, exit_code, "prefetch",
-                       "Every prefetcher on programs of many kinds, beside the kernel's swap");
+                       "Every prefetcher and eviction policy on programs of many kinds, beside the kernel's swap");
   add<SensitivityCommand>(bench, exit_code, "sensitivity", "What the paper's T, P and B are worth, and memory");
   add<EvictCommand>(bench, exit_code, "evict", "What each eviction policy misses, beside the best possible");
   add<RunningCommand>(bench, exit_code, "run", "Programs that fit into their memory, with and without comex run");

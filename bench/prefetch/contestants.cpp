@@ -21,6 +21,7 @@ Running comex_contestant(const PrefetchGround& ground, const Contestant& who, st
                                          : comex_tcp_command(ground.nodes.nodes()[1], local, ground.folder);
   std::string stats = ground.folder + "/stats.json";
   command.insert(command.end(), {"--prefetch", who.prefetch, "--stats", stats});
+  if (!who.evict.empty()) command.insert(command.end(), {"--evict", who.evict});
   command.insert(command.end(), flags.begin(), flags.end());
   const std::string_view name = shm ? kPagingShm : kPagingTcp;
   return {who, std::make_unique<ComexRun>(name, std::move(command), ground.folder + "/comex-run.log"),

@@ -9,6 +9,7 @@
 #include "bench/paging/native_run.h"
 #include "bench/prefetch/contestants.h"
 #include "cli/config.h"
+#include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
 
 namespace comex::bench {
@@ -22,14 +23,16 @@ bool is_comex(std::string_view system) {
   return system == kPagingShm || system == kPagingTcp;
 }
 
-std::vector<Contestant> list_contestants(const PrefetchOptions& options, const std::vector<std::string>& prefetchers) {
+// Prefetchers are compared under the eviction policy that comex run takes by itself, and policies with its prefetcher.
+std::vector<Contestant> list_contestants(const PrefetchFigures& figures, const std::vector<std::string>& systems) {
   std::vector<Contestant> all;
-  for (const std::string& system : options.systems) {
+  for (const std::string& system : systems) {
     if (!is_comex(system)) {
       all.push_back({system, ""});
       continue;
     }
-    for (const std::string& prefetch : prefetchers) all.push_back({system, prefetch});
+    for (const std::string& prefetch : figures.prefetchers) all.push_back({system, prefetch});
+    for (const std::string& evict : figures.evictors) all.push_back({system, figures.usual, evict});
   }
   return all;
 }
@@ -165,7 +168,11 @@ Expected<PrefetchFigures> bench_prefetch(const PrefetchOptions& options, Steps& 
   figures.usual = kPrefetchNames[static_cast<std::size_t>(RunSettings{}.prefetch)];
   figures.prefetchers = options.prefetchers;
   if (figures.prefetchers.empty()) figures.prefetchers.assign(kPrefetchNames.begin(), kPrefetchNames.end());
-  figures.contestants = list_contestants(options, figures.prefetchers);
+  figures.usual_evict = kEvictNames[static_cast<std::size_t>(RunSettings{}.evict)];
+  figures.evictors = options.evictors;
+  if (figures.evictors.empty()) figures.evictors.assign(kEvictNames.begin(), kEvictNames.end());
+  std::erase(figures.evictors, figures.usual_evict);
+  figures.contestants = list_contestants(figures, options.systems);
 
   PrefetchGround ground;
   ground.folder = folder->path();

@@ -1,5 +1,5 @@
-// `comex bench prefetch`: every prefetcher of comex run on programs of many kinds that want more memory than they may
-// have, beside the kernel's swap, in one run.
+// `comex bench prefetch`: every prefetcher and every eviction policy of comex run on programs of many kinds that want
+// more memory than they may have, beside the kernel's swap, in one run.
 #pragma once
 
 #include <string>
@@ -15,6 +15,7 @@ namespace comex::bench {
 struct PrefetchOptions {
   std::vector<std::string> programs;     // by name; empty: all
   std::vector<std::string> prefetchers;  // likewise
+  std::vector<std::string> evictors;     // likewise; the usual one is always there
   std::vector<std::string> systems{std::string(kPagingShm), std::string(kPagingZram), std::string(kPagingTcp),
                                    std::string(kPagingDisk)};
   unsigned rounds = 1;

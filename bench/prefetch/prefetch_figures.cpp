@@ -14,6 +14,14 @@ auto same(std::string_view program, const Contestant& who) {
 
 }  // namespace
 
+std::string Contestant::text() const {
+  std::string text = system;
+  for (const std::string& choice : {prefetch, evict}) {
+    if (!choice.empty()) text += ", " + choice;
+  }
+  return text;
+}
+
 double PrefetchSeries::middle() const {
   std::vector<double> values;
   for (const auto& [round, seconds] : rounds) values.push_back(seconds);
@@ -45,7 +53,7 @@ std::optional<double> PrefetchFigures::ratio(std::string_view program, const Con
 }
 
 std::optional<double> PrefetchFigures::coverage(const PrefetchSeries& of) const {
-  const PrefetchSeries* const without = find(of.program, {of.who.system, "none"});
+  const PrefetchSeries* const without = find(of.program, {of.who.system, "none", of.who.evict});
   if (without == nullptr || !without->counts || !of.counts) return std::nullopt;
   return of.counts->coverage(*without->counts);
 }

@@ -1,6 +1,6 @@
-// What a run of `comex bench prefetch` found: seconds, by program, system, prefetcher and round, and what comex
-// counted. As in figures.h, a figure is the median of the rounds, and a ratio is taken within each round first. Not
-// thread-safe.
+// What a run of `comex bench prefetch` found: seconds, by program, system, prefetcher or eviction policy, and round,
+// and what comex counted. As in figures.h, a figure is the median of the rounds, and a ratio is taken within each round
+// first. Not thread-safe.
 #pragma once
 
 #include <map>
@@ -18,10 +18,11 @@ namespace comex::bench {
 struct Contestant {
   std::string system;
   std::string prefetch;
+  std::string evict = {};  // empty: the policy that comex run takes by itself
 
   bool operator==(const Contestant&) const = default;
-  // "comex shm, leap"
-  [[nodiscard]] std::string text() const { return prefetch.empty() ? system : system + ", " + prefetch; }
+  // "comex shm, leap", "comex shm, auto, fifo"
+  [[nodiscard]] std::string text() const;
 };
 
 struct PrefetchSeries {
@@ -44,7 +45,9 @@ struct PrefetchFigures {
   double load_before = 0;  // of the machine, by others: 0 to 1
   unsigned rounds = 0;
   std::string usual;                      // the prefetcher that comex run takes by itself
+  std::string usual_evict;                // likewise, the eviction policy
   std::vector<std::string> prefetchers;   // in the order of the tables
+  std::vector<std::string> evictors;      // likewise, but for the usual one
   std::vector<PrefetchProgram> programs;  // likewise
   std::vector<Contestant> contestants;    // likewise
   std::vector<PrefetchSeries> series;
@@ -55,7 +58,7 @@ struct PrefetchFigures {
   [[nodiscard]] const PrefetchSeries* find(std::string_view program, const Contestant& who) const;
   // The median over the rounds that both were in of a / b; nothing where there is none.
   [[nodiscard]] std::optional<double> ratio(std::string_view program, const Contestant& a, const Contestant& b) const;
-  // Beside the same system without prefetching.
+  // Beside the same system without prefetching; nothing for other eviction policies, which were not measured so.
   [[nodiscard]] std::optional<double> coverage(const PrefetchSeries& of) const;
 };
 

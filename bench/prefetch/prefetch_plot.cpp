@@ -12,17 +12,33 @@ constexpr std::uint32_t kWidthPerProgram = 110;  // pixels: room for a name and 
 
 using Value = std::function<std::optional<double>(const PrefetchSeries&)>;
 
-// A group of bars for each program, a bar for each prefetcher.
-plot::Chart bars(const PrefetchFigures& figures, const std::string& system, const Value& value) {
+// What the bars of a group are called, and whose they are.
+using Bars = std::vector<std::pair<std::string, Contestant>>;
+
+Bars prefetchers_of(const PrefetchFigures& figures, const std::string& system) {
+  Bars bars;
+  for (const std::string& prefetch : figures.prefetchers) bars.push_back({prefetch, {system, prefetch}});
+  return bars;
+}
+
+Bars evictors_of(const PrefetchFigures& figures, const std::string& system) {
+  Bars bars;
+  for (const std::string& evict : figures.evictors) bars.push_back({evict, {system, figures.usual, evict}});
+  if (!bars.empty()) bars.push_back({figures.usual_evict, {system, figures.usual}});
+  return bars;
+}
+
+// A group of bars for each program.
+plot::Chart draw_bars(const PrefetchFigures& figures, const Bars& bars, const Value& value) {
   plot::Chart chart;
   for (const PrefetchProgram& program : figures.programs) chart.categories.push_back(program.name);
   chart.width = kWidthPerProgram * static_cast<std::uint32_t>(chart.categories.size());
-  for (std::size_t number = 0; number < figures.prefetchers.size(); ++number) {
-    const std::string& prefetch = figures.prefetchers[number];
+  for (std::size_t number = 0; number < bars.size(); ++number) {
+    const auto& [name, who] = bars[number];
     // The same color in all drawings, also in those that not all are in.
-    plot::Series series{.name = prefetch, .kind = plot::Series::Kind::bars, .color = plot::palette(number)};
+    plot::Series series{.name = name, .kind = plot::Series::Kind::bars, .color = plot::palette(number)};
     for (std::size_t i = 0; i < figures.programs.size(); ++i) {
-      const PrefetchSeries* const found = figures.find(figures.programs[i].name, {system, prefetch});
+      const PrefetchSeries* const found = figures.find(figures.programs[i].name, who);
       const auto height = found != nullptr ? value(*found) : std::nullopt;
       if (height) series.points.push_back({static_cast<double>(i), *height});
     }
@@ -35,9 +51,8 @@ plot::Chart bars(const PrefetchFigures& figures, const std::string& system, cons
 
 std::vector<Plot> draw(const PrefetchFigures& figures) {
   std::vector<Plot> plots;
-  const auto add = [&](std::string name, std::string title, std::string label, std::string_view system,
-                       const Value& value) {
-    plot::Chart chart = bars(figures, std::string(system), value);
+  const auto add = [&](std::string name, std::string title, std::string label, const Bars& bars, const Value& value) {
+    plot::Chart chart = draw_bars(figures, bars, value);
     if (chart.series.empty()) return;
     chart.title = std::move(title);
     chart.y.label = std::move(label);
@@ -56,10 +71,12 @@ std::vector<Plot> draw(const PrefetchFigures& figures) {
   };
   for (const auto& [medium, system] : {std::pair("shm", kPagingShm), std::pair("tcp", kPagingTcp)}) {
     const std::string of = std::string(" over ") + medium;
-    add(std::string("prefetch-time-") + medium, "comex run" + of + " beside zram", "time, zram = 1", system,
-        beside_zram);
-    add(std::string("prefetch-coverage-") + medium, "Faults that need not go to the node," + of, "%", system, coverage);
-    add(std::string("prefetch-accuracy-") + medium, "Pages brought ahead that were used," + of, "%", system, accuracy);
+    const Bars bars = prefetchers_of(figures, std::string(system));
+    add(std::string("prefetch-time-") + medium, "comex run" + of + " beside zram", "time, zram = 1", bars, beside_zram);
+    add(std::string("prefetch-coverage-") + medium, "Faults that need not go to the node," + of, "%", bars, coverage);
+    add(std::string("prefetch-accuracy-") + medium, "Pages brought ahead that were used," + of, "%", bars, accuracy);
+    add(std::string("evict-time-") + medium, "Eviction policies of comex run" + of + " beside zram", "time, zram = 1",
+        evictors_of(figures, std::string(system)), beside_zram);
   }
   return plots;
 }

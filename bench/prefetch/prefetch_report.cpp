@@ -37,7 +37,7 @@ std::string row(const PrefetchFigures& figures, const PrefetchSeries& series) {
   const auto beside = [&](const std::optional<Contestant>& other) {
     return other && *other != series.who ? times(figures.ratio(series.program, series.who, *other)) : "";
   };
-  std::string text = fmt::format("  {:<22}{:>8}{:>12}{:>9}{:>9}", series.who.text(), number(series.middle()),
+  std::string text = fmt::format("  {:<26}{:>8}{:>12}{:>9}{:>9}", series.who.text(), number(series.middle()),
                                  beside(readahead_of(series.who)), beside(kZram), beside(kDisk));
   if (series.counts) {
     const RunCounts& counts = *series.counts;
@@ -53,7 +53,7 @@ std::string table(const PrefetchFigures& figures, const PrefetchProgram& program
   std::string text =
       fmt::format("{}: {} wanted, {} local; {} s with all of it\n", program.name, format_size(program.peak_bytes),
                   format_size(program.local_bytes), number(program.native_seconds));
-  text += fmt::format("  {:<22}{:>8}{:>12}{:>9}{:>9}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}\n", "", "s",
+  text += fmt::format("  {:<26}{:>8}{:>12}{:>9}{:>9}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}\n", "", "s",
                       ": readahead", ": zram", ": disk", "at node", "buffered", "coverage", "accuracy", "for nothing",
                       "lead p50", "p95, us");
   for (const Contestant& who : figures.contestants) {
@@ -76,6 +76,7 @@ Json series_json(const PrefetchFigures& figures, const PrefetchSeries& series) {
   Json json{{"workload", series.program},
             {"system", series.who.system},
             {"prefetch", series.who.prefetch.empty() ? Json() : Json(series.who.prefetch)},
+            {"evict", series.who.evict.empty() ? Json() : Json(series.who.evict)},
             {"seconds", series.middle()},
             {"rounds", std::move(rounds)},
             {"to_readahead", beside(readahead_of(series.who))},
@@ -102,10 +103,10 @@ std::string to_text(const PrefetchFigures& figures, const std::vector<Goal>& goa
   std::string text = fmt::format(
       "comex bench prefetch: programs that want more memory than they may have; what they find is checked.\n"
       "Seconds are medians of {} round{}, in each of which the systems take turns (the disk: in the first only).\n"
-      "comex run takes {} by itself. coverage: of the faults that go to the node without prefetching, those that do\n"
-      "not; accuracy: of the pages brought ahead, those known to be used; lead: from asking to use, of pages in the\n"
-      "read buffer.\n\n",
-      figures.rounds, figures.rounds == 1 ? "" : "s", figures.usual);
+      "comex run prefetches by {} and evicts by {} unless told otherwise. coverage: of the faults that go to the node\n"
+      "without prefetching, those that do not; accuracy: of the pages brought ahead, those known to be used; lead:\n"
+      "from asking to use, of pages in the read buffer.\n\n",
+      figures.rounds, figures.rounds == 1 ? "" : "s", figures.usual, figures.usual_evict);
   for (const PrefetchProgram& program : figures.programs) text += table(figures, program);
   std::string notes;
   for (const Skipped& each : figures.failed) notes += fmt::format("{} failed: {}\n", each.what, each.why);
@@ -129,6 +130,7 @@ Json to_json(const PrefetchFigures& figures, const std::vector<Goal>& goals) {
           {"load_before", figures.load_before},
           {"rounds", figures.rounds},
           {"usual_prefetch", figures.usual},
+          {"usual_evict", figures.usual_evict},
           {"workloads", std::move(programs)},
           {"figures", std::move(list)},
           {"failed", skipped_json(figures.failed)},

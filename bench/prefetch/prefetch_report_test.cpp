@@ -32,9 +32,12 @@ PrefetchFigures made_up() {
   PrefetchFigures figures;
   figures.rounds = 2;
   figures.usual = "next";
+  figures.usual_evict = "2q";
   figures.prefetchers = {"none", "next", "readahead", "leap"};
+  figures.evictors = {"fifo"};
   for (const std::string& system : {kShm, kTcp}) {
     for (const std::string& prefetch : figures.prefetchers) figures.contestants.push_back({system, prefetch});
+    figures.contestants.push_back({system, "next", "fifo"});
   }
   figures.contestants.push_back(kZram);
   figures.contestants.push_back(kDisk);
@@ -48,12 +51,14 @@ PrefetchFigures made_up() {
         figures.at(name, {system, "next"}).rounds[round] = 2 * slow * link;
         figures.at(name, {system, "readahead"}).rounds[round] = 3 * slow * link;
         figures.at(name, {system, "leap"}).rounds[round] = 1.5 * slow * link;
+        figures.at(name, {system, "next", "fifo"}).rounds[round] = 2.4 * slow * link;
       }
       figures.at(name, kZram).rounds[round] = 8 * slow;
     }
     figures.at(name, kDisk).rounds[1] = 20;
     figures.at(name, {kShm, "none"}).counts = counted(1000, 0, 0);
     figures.at(name, {kShm, "leap"}).counts = counted(100, 1000, 900);
+    figures.at(name, {kShm, "next", "fifo"}).counts = counted(700, 1000, 900);
   }
   return figures;
 }
@@ -72,7 +77,9 @@ TEST(PrefetchFigures, ratio_isTakenWithinRounds) {
   EXPECT_DOUBLE_EQ(*figures.ratio("random", {kShm, "leap"}, kZram), 1.5 / 8);
   EXPECT_DOUBLE_EQ(*figures.ratio("random", {kShm, "leap"}, kDisk), 1.5 / 20);
   EXPECT_FALSE(figures.ratio("random", {kShm, "crystal ball"}, kZram));
+  EXPECT_DOUBLE_EQ(*figures.ratio("random", {kShm, "next", "fifo"}, kZram), 2.4 / 8);
   EXPECT_DOUBLE_EQ(*figures.coverage(*figures.find("random", {kShm, "leap"})), 0.9);
+  EXPECT_FALSE(figures.coverage(*figures.find("random", {kShm, "next", "fifo"})));  // there is no "none" of its kind
 }
 
 TEST(PrefetchGoals, judge_theUsualPrefetcherBesideTheKernel) {
@@ -107,6 +114,7 @@ TEST(PrefetchReport, toText_showsFiguresAndWhatIsMissing) {
   const std::string text = to_text(figures, judge(figures), false);
   EXPECT_NE(text.find("gnu-sort: 1.00 GiB wanted, 512 MiB local"), std::string::npos) << text;
   EXPECT_NE(text.find("comex shm, leap"), std::string::npos);
+  EXPECT_NE(text.find("comex shm, next, fifo"), std::string::npos);
   EXPECT_NE(text.find("90 %"), std::string::npos);
   EXPECT_NE(text.find("redis-zipf skipped: it is not installed"), std::string::npos);
   EXPECT_NE(text.find("random: zram failed: it did not"), std::string::npos);
@@ -115,18 +123,20 @@ TEST(PrefetchReport, toText_showsFiguresAndWhatIsMissing) {
 TEST(PrefetchReport, toJson_hasEveryFigure) {
   const PrefetchFigures figures = made_up();
   const auto json = to_json(figures, judge(figures));
-  ASSERT_EQ(json["figures"].size(), 3u * 10);
+  ASSERT_EQ(json["figures"].size(), 3u * 12);
   const auto& leap = json["figures"][3];
   EXPECT_EQ(leap["prefetch"], "leap");
   EXPECT_DOUBLE_EQ(leap["to_readahead"], 0.5);
   EXPECT_DOUBLE_EQ(leap["accuracy"], 0.9);
   EXPECT_EQ(leap["pages_for_nothing"], 100);
   EXPECT_TRUE(leap["lead_us_p50"].is_null());
+  EXPECT_TRUE(leap["evict"].is_null());
+  EXPECT_EQ(json["figures"][4]["evict"], "fifo");
 }
 
 TEST(PrefetchPlot, draw_onlyWhatWasMeasured) {
   const std::vector<Plot> plots = draw(made_up());
-  ASSERT_EQ(plots.size(), 4u);  // nothing was counted over TCP
+  ASSERT_EQ(plots.size(), 6u);  // nothing was counted over TCP
   EXPECT_EQ(plots[0].name, "prefetch-time-shm");
   EXPECT_EQ(plots[0].chart.categories.size(), 3u);
   ASSERT_EQ(plots[0].chart.series.size(), 4u);
@@ -134,6 +144,9 @@ TEST(PrefetchPlot, draw_onlyWhatWasMeasured) {
   EXPECT_EQ(plots[1].name, "prefetch-coverage-shm");
   ASSERT_EQ(plots[1].chart.series.size(), 1u);
   EXPECT_DOUBLE_EQ(plots[1].chart.series[0].points[0].y, 90);
+  EXPECT_EQ(plots[3].name, "evict-time-shm");
+  ASSERT_EQ(plots[3].chart.series.size(), 2u);
+  EXPECT_EQ(plots[3].chart.series[1].name, "2q");
   EXPECT_TRUE(draw(PrefetchFigures{}).empty());
 }
 
