@@ -1,7 +1,7 @@
 // A page-table entry: 64 bits that say where a page of the program is.
 //
-//     63   62  57  56      55      54     53      52    51  48 47      32 31             0
-//   [ -- ][ mark ][hidden][queued][clean][waited][busy][ state ][  node  ][    frame    ]
+//       63      62  57  56      55      54     53      52    51  48 47      32 31             0
+//   [revised][ mark ][hidden][queued][clean][waited][busy][ state ][  node  ][    frame    ]
 //
 //                   first touch                    written out
 //   untouched ------------------> resident ------> staged ------> remote
@@ -16,6 +16,7 @@
 // hidden: the program has taken its own right to read the page: eviction has to peek (pager/memory.h), or lets it be.
 // queued: in the first entries of a block, whatever their state: in the i-th, that the block is in eviction's i-th
 // queue. mark: the eviction policy's, of this page: see pager/evict/victims.h. Whoever has the entry changes it.
+// revised: when it was here clean, whatever its state is now, it was written to: it will be again (Pager::fetch).
 #pragma once
 
 #include <cstdint>
@@ -53,8 +54,9 @@ class Entry {
   static constexpr std::uint64_t kHidden = std::uint64_t{1} << 56;
   static constexpr unsigned kMarkShift = 57;
   static constexpr std::uint64_t kMark = ((std::uint64_t{1} << Mark::kBits) - 1) << kMarkShift;
+  static constexpr std::uint64_t kRevised = std::uint64_t{1} << 63;
   // What survives any change of state.
-  static constexpr std::uint64_t kKept = kQueued | kHidden | kMark;
+  static constexpr std::uint64_t kKept = kQueued | kHidden | kMark | kRevised;
 
   constexpr Entry() = default;
   constexpr explicit Entry(std::uint64_t bits) : bits_(bits) {}
@@ -67,6 +69,7 @@ class Entry {
   [[nodiscard]] constexpr bool is(PageState state) const { return this->state() == state; }
   [[nodiscard]] constexpr bool busy() const { return (bits_ & kBusy) != 0; }
   [[nodiscard]] constexpr bool hidden() const { return (bits_ & kHidden) != 0; }
+  [[nodiscard]] constexpr bool revised() const { return (bits_ & kRevised) != 0; }
   [[nodiscard]] constexpr bool clean() const { return (bits_ & kClean) != 0; }
   [[nodiscard]] constexpr Mark mark() const { return Mark{static_cast<std::uint8_t>((bits_ & kMark) >> kMarkShift)}; }
   // Nothing is to be done before the kernel may touch the page, and nobody is about to take it away if it was pinned

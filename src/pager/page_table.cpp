@@ -95,6 +95,14 @@ void PageTable::mark(Word& word, Mark mark) noexcept {
   if (change != 0) word.fetch_xor(change << Entry::kMarkShift, std::memory_order_relaxed);
 }
 
+void PageTable::revise(Word& word, bool revised) noexcept {
+  if (revised) {
+    word.fetch_or(Entry::kRevised, std::memory_order_relaxed);
+  } else {
+    word.fetch_and(~Entry::kRevised, std::memory_order_relaxed);
+  }
+}
+
 void PageTable::wait(PageNo page, Word& word, Entry seen) noexcept {
   constexpr int kTries = 200;  // a fault served from staging or shared memory takes about as long
   const auto over = [&] {

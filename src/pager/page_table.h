@@ -51,6 +51,8 @@ class PageTable {
   static void set(Word& word, Entry entry) noexcept;
   // Gives it another mark. REQUIRES: locked by this thread.
   static void mark(Word& word, Mark mark) noexcept;
+  // Says whether it is revised. REQUIRES: likewise.
+  static void revise(Word& word, bool revised) noexcept;
   // Until whoever has it lets it go, or changes its state.
   void wait(PageNo page, Word& word, Entry seen) noexcept;
 

@@ -84,6 +84,7 @@ Served Pager::dirty(PageNo page, Word& word, Entry entry, Faulter& faulter) noex
     table_->unlock(page, word);
     return lifted ? Served::already : Served::failed;
   }
+  PageTable::revise(word, true);
   table_->unlock(page, word, Entry(PageState::resident));
   release(entry.location());
   with_history(faulter, [&](History& history) { history.wrote(page); });

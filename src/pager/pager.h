@@ -205,6 +205,8 @@ class Pager {
     Slots mended = 0;  // ... but another copy is, or another try was
   };
   Opened open(const Group& group, Faulter& faulter) noexcept;
+  // Which pages of it are placed as if they had been written to already: they cost no other fault when they are.
+  static Slots take_for_dirty(Group& group, const Faulter& faulter) noexcept;
   // A page that came wrong, once more, from each place that has it. False if none is right.
   bool mend(PageNo page, Location home, std::byte* into, Faulter& faulter) noexcept;
   // It is there as if it had been written: its frame may have a wrong copy, and is given up. REQUIRES: locked; unlocks.

@@ -32,14 +32,17 @@ struct Pager::Group {
   [[nodiscard]] Location home(std::uint32_t i) const noexcept {
     return Entry(words[i]->load(std::memory_order_relaxed)).location();
   }
-  // Calls put(PageRun, std::uint32_t first) for each run of neighbours from the first-th page on, all or nothing.
-  // Returns which pages are there: none if the page itself is refused.
+  // Calls put(PageRun, std::uint32_t first) for each run of neighbours of one kind, all or nothing. `kinds`: of two, by
+  // page. Returns which pages are there: none if the page itself is refused.
   template <typename Put>
-  [[nodiscard]] Slots place(std::uint32_t first, Put&& put) const noexcept {
+  [[nodiscard]] Slots place(Slots kinds, Put&& put) const noexcept {
     Slots there = 0;
-    while (first < count) {
+    for (std::uint32_t first = 0; first < count;) {
+      const auto goes_on = [&](std::uint32_t i) {
+        return pages[i] == pages[first] + (i - first) && (kinds >> i & 1) == (kinds >> first & 1);
+      };
       std::uint32_t run = 1;
-      while (first + run < count && pages[first + run] == pages[first] + run) ++run;
+      while (first + run < count && goes_on(first + run)) ++run;
       const std::uint32_t end = first + run;
       // A run that lies in several mappings is refused, though its parts may not be.
       while (run > 0) {
@@ -133,18 +136,12 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   }
   const Opened opened = result == Errc::ok ? open(group, faulter) : Opened{};
   if ((opened.wrong & 1) != 0) result = Errc::io;
-  // The page itself is dirty at once if it is written to; those that come along if the stream's pages are.
-  const bool all_dirty = group.plan.written;
-  const bool alone = write && !all_dirty;
-  Slots there = 0;
+  const Slots dirty = take_for_dirty(group, faulter);
   const auto place = [&](PageRun run, std::uint32_t first) {
     if ((opened.wrong >> first & slots_below(static_cast<std::uint32_t>(run.count))) != 0) return Errc::io;
-    return memory_.place(run, bounce(first), !all_dirty);
+    return memory_.place(run, bounce(first), (dirty >> first & 1) == 0);
   };
-  if (result == Errc::ok && !alone) there = group.place(0, place);
-  if (result == Errc::ok && alone && memory_.place(PageRun{page, 1}, bounce(0), false) == Errc::ok) {
-    there = 1 | group.place(1, place);
-  }
+  const Slots there = result == Errc::ok ? group.place(dirty, place) : 0;
   tell_mapped(group, there, from_buffer, faulter);
   const auto placed = static_cast<std::uint32_t>(std::popcount(there));
   budget_.release(group.count - placed);
@@ -155,7 +152,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
       table_->unlock(each, *group.words[i]);
       continue;
     }
-    const bool clean = !all_dirty && (i > 0 || !write);
+    const bool clean = (dirty >> i & 1) == 0;
     arrive(each, *group.words[i], PageState::remote);
     if (clean && (opened.mended >> i & 1) != 0) {
       renew(each, *group.words[i], home);
@@ -175,6 +172,24 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   if (result != Errc::ok) return Served::lost;
   if (there == 0) return Served::failed;
   return buffered ? Served::buffered : Served::remote;
+}
+
+// The page itself if it is written to, and all of them if the stream's pages are. Another one if it was written to when
+// it was last here clean; but now and then it is placed clean, to see whether that is still so.
+Slots Pager::take_for_dirty(Group& group, const Faulter& faulter) noexcept {
+  if (group.plan.written) return slots_below(group.count);
+  // One turn in eight, at no regular distance: what a program does is regular, too.
+  const bool look = faulter.turn * 0x9e3779b1U >> 29 == 0;
+  Slots dirty = group.miss.write ? 1 : 0;
+  for (std::uint32_t i = 0; i < group.count; ++i) {
+    if (!Entry(group.words[i]->load(std::memory_order_relaxed)).revised()) continue;
+    if (look) {
+      PageTable::revise(*group.words[i], false);
+    } else {
+      dirty |= Slots{1} << i;
+    }
+  }
+  return dirty;
 }
 
 Plan Pager::plan_for(const Miss& miss, Faulter& faulter) noexcept {

@@ -256,6 +256,34 @@ TEST_F(PagerFetchTest, fault_whatAScanWritesToIsPlacedAsWritten) {
   for (std::uint32_t page = 0; page < 4096; ++page) EXPECT_EQ(load(page), page + 1);
 }
 
+TEST_F(PagerFetchTest, fault_whatWasReadAndThenWrittenIsPlacedAsWritten) {
+  begin(1024, 1024);
+  for (std::uint32_t page = 0; page < 1024; ++page) store(page, page);
+  // In no order that anything could be learned from; one half is written to, too.
+  const auto visit_all = [&](bool writes) {
+    send_all();
+    for (std::uint32_t i = 0; i < 1024; ++i) {
+      const std::uint32_t page = i * 389 % 1024;
+      const std::uint64_t value = load(page);
+      if (writes && page % 2 == 0) store(page, value + 1);
+    }
+  };
+  const auto written_anew = [&] { return pager_->stats().evicted - pager_->stats().dropped; };
+  visit_all(true);
+  auto before = faults(Served::written);
+  EXPECT_EQ(before, 512U);
+  visit_all(true);
+  EXPECT_LT(faults(Served::written) - before, 512U / 4) << "now and then it looks whether that is still so";
+  // Once they are only read, more and more of them are known to be.
+  for (int i = 0; i < 24; ++i) visit_all(false);
+  send_all();
+  before = written_anew();
+  visit_all(false);
+  send_all();
+  EXPECT_LT(written_anew() - before, 512U / 4);
+  for (std::uint32_t page = 0; page < 1024; ++page) EXPECT_EQ(load(page), page + (page % 2 == 0 ? 2 : 0));
+}
+
 TEST_F(PagerFetchTest, fault_leapFollowsStridesOfSeveralStreams) {
   begin(4096, 4096, 1, prefetcher_of(Prefetch::leap));
   for (std::uint32_t page = 0; page < 4096; ++page) store(page, page);
