@@ -194,7 +194,7 @@ struct PrefetchCommand {
         json ? to_json(*figures, goals).dump(2) + "\n" : to_text(*figures, goals, ::isatty(STDOUT_FILENO) == 1);
     fmt::print("{}", text);
     if (!plot.empty()) {
-      if (Expected<void> drawn = write_plots(draw(*figures), plot); !drawn) return fail(drawn.error());
+      if (Expected<void> drawn = plot::write_drawings(draw(*figures), plot); !drawn) return fail(drawn.error());
     }
     return figures->failed.empty() ? 0 : kExitFailed;
   }
@@ -243,7 +243,7 @@ struct SensitivityCommand {
     if (!figures) return fail_or_interrupted(figures.error());
     fmt::print("{}", json ? to_json(*figures).dump(2) + "\n" : to_text(*figures));
     if (!plot.empty()) {
-      if (Expected<void> drawn = write_plots(draw(*figures), plot); !drawn) return fail(drawn.error());
+      if (Expected<void> drawn = plot::write_drawings(draw(*figures), plot); !drawn) return fail(drawn.error());
     }
     return figures->failed.empty() ? 0 : kExitFailed;
   }

@@ -49,8 +49,8 @@ plot::Chart draw_bars(const PrefetchFigures& figures, const Bars& bars, const Va
 
 }  // namespace
 
-std::vector<Plot> draw(const PrefetchFigures& figures) {
-  std::vector<Plot> plots;
+std::vector<plot::Drawing> draw(const PrefetchFigures& figures) {
+  std::vector<plot::Drawing> plots;
   const auto add = [&](std::string name, std::string title, std::string label, const Bars& bars, const Value& value) {
     plot::Chart chart = draw_bars(figures, bars, value);
     if (chart.series.empty()) return;

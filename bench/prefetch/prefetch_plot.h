@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "bench/plots.h"
 #include "bench/prefetch/prefetch_figures.h"
+#include "plot/drawings.h"
 
 namespace comex::bench {
 
 // Only of what was measured.
-std::vector<Plot> draw(const PrefetchFigures& figures);
+std::vector<plot::Drawing> draw(const PrefetchFigures& figures);
 
 }  // namespace comex::bench

@@ -135,7 +135,7 @@ TEST(PrefetchReport, toJson_hasEveryFigure) {
 }
 
 TEST(PrefetchPlot, draw_onlyWhatWasMeasured) {
-  const std::vector<Plot> plots = draw(made_up());
+  const std::vector<plot::Drawing> plots = draw(made_up());
   ASSERT_EQ(plots.size(), 6u);  // nothing was counted over TCP
   EXPECT_EQ(plots[0].name, "prefetch-time-shm");
   EXPECT_EQ(plots[0].chart.categories.size(), 3u);
@@ -153,13 +153,13 @@ TEST(PrefetchPlot, draw_onlyWhatWasMeasured) {
 TEST(PrefetchPlot, write_makesTheFolder) {
   const Expected<TempFolder> folder = TempFolder::create();
   ASSERT_TRUE(folder);
-  const Expected<void> written = write_plots(draw(made_up()), folder->path() + "/new");
+  const Expected<void> written = plot::write_drawings(draw(made_up()), folder->path() + "/new");
   ASSERT_TRUE(written) << written.error().message;
   std::ifstream file(folder->path() + "/new/prefetch-time-tcp.svg");
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   EXPECT_NE(text.find("<svg"), std::string::npos);
   EXPECT_NE(text.find("gnu-sort"), std::string::npos);
-  EXPECT_FALSE(write_plots(draw(made_up()), "/dev/null/folder"));
+  EXPECT_FALSE(plot::write_drawings(draw(made_up()), "/dev/null/folder"));
 }
 
 TEST(LoadOutcome, parse_figuresOrAnError) {

@@ -175,8 +175,8 @@ Json to_json(const SensitivityFigures& figures) {
           {"skipped", skipped_json(figures.skipped)}};
 }
 
-std::vector<Plot> draw(const SensitivityFigures& figures) {
-  std::vector<Plot> plots;
+std::vector<plot::Drawing> draw(const SensitivityFigures& figures) {
+  std::vector<plot::Drawing> plots;
   const auto add = [&](std::string name, plot::Chart chart) {
     if (!chart.series.empty()) plots.push_back({std::move(name), std::move(chart)});
   };

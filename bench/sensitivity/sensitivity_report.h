@@ -6,14 +6,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/plots.h"
 #include "bench/sensitivity/sensitivity_figures.h"
+#include "plot/drawings.h"
 
 namespace comex::bench {
 
 std::string to_text(const SensitivityFigures& figures);
 nlohmann::ordered_json to_json(const SensitivityFigures& figures);
 // Only of what was measured.
-std::vector<Plot> draw(const SensitivityFigures& figures);
+std::vector<plot::Drawing> draw(const SensitivityFigures& figures);
 
 }  // namespace comex::bench

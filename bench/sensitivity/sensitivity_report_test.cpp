@@ -64,7 +64,7 @@ TEST(SensitivityReport, toJson_hasEveryPoint) {
 }
 
 TEST(SensitivityReport, draw_onlyWhatHasALine) {
-  const std::vector<Plot> plots = draw(made_up());
+  const std::vector<plot::Drawing> plots = draw(made_up());
   ASSERT_EQ(plots.size(), 3U);
   EXPECT_EQ(plots[0].name, "sensitivity-threshold");
   EXPECT_DOUBLE_EQ(plots[0].chart.series[0].points[1].y, (64.0 / 1024 + 1) / 2);

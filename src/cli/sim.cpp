@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 
@@ -62,19 +60,6 @@ sim::SimFigures simulate(const SimFlags& flags) {
   return figures;
 }
 
-Expected<void> write_drawings(const sim::SimFigures& figures, const std::string& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  for (const sim::Drawing& each : draw(figures)) {
-    const std::string path = fmt::format("{}/{}.svg", folder, each.name);
-    std::ofstream file(path, std::ios::trunc);
-    file << plot::to_svg(each.chart);
-    file.close();
-    if (!file) return Error{Errc::invalid, fmt::format("--plot: cannot write {}", path)};
-  }
-  return {};
-}
-
 Expected<void> run(SimFlags flags) {
   if (flags.quick) {
     flags.cluster.nodes = std::min(flags.cluster.nodes, 100U);
@@ -86,7 +71,7 @@ Expected<void> run(SimFlags flags) {
   const sim::SimFigures figures = simulate(flags);
   fmt::print("{}", flags.json ? to_json(figures) : to_text(figures));
   if (flags.plot.empty()) return {};
-  return write_drawings(figures, flags.plot);
+  return plot::write_drawings(draw(figures), flags.plot);
 }
 
 }  // namespace

@@ -183,8 +183,8 @@ std::string to_json(const SimFigures& figures) {
   return all.dump(2) + "\n";
 }
 
-std::vector<Drawing> draw(const SimFigures& figures) {
-  std::vector<Drawing> drawings;
+std::vector<plot::Drawing> draw(const SimFigures& figures) {
+  std::vector<plot::Drawing> drawings;
   drawings.push_back({"sim-refill", draw_refill(figures)});
   drawings.push_back({"sim-balance", draw_balance(figures)});
   if (!figures.losses.empty()) drawings.push_back({"sim-losses", draw_losses(figures)});

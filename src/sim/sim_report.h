@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "plot/chart.h"
+#include "plot/drawings.h"
 #include "sim/cluster_study.h"
 #include "sim/refill_study.h"
 
@@ -27,10 +27,6 @@ struct SimFigures {
 std::string to_text(const SimFigures& figures);
 std::string to_json(const SimFigures& figures);
 
-struct Drawing {
-  std::string name;  // of the file, without its ending
-  plot::Chart chart;
-};
-std::vector<Drawing> draw(const SimFigures& figures);
+std::vector<plot::Drawing> draw(const SimFigures& figures);
 
 }  // namespace comex::sim

@@ -1,4 +1,4 @@
-// Drawings of figures, and their files. Thread-safe: functions without state.
+// Charts, and their files. Thread-safe: functions without state.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 #include "base/expected.h"
 #include "plot/chart.h"
 
-namespace comex::bench {
+namespace comex::plot {
 
-struct Plot {
+struct Drawing {
   std::string name;  // of the file, without its ending
-  plot::Chart chart;
+  Chart chart;
 };
 
 // Writes each as SVG into the folder, which is made if it is not there. Files of the same names are replaced.
-Expected<void> write_plots(const std::vector<Plot>& plots, const std::string& folder);
+Expected<void> write_drawings(const std::vector<Drawing>& drawings, const std::string& folder);
 
-}  // namespace comex::bench
+}  // namespace comex::plot
