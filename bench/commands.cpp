@@ -260,10 +260,21 @@ struct EvictCommand {
     command.add_option("--rounds", options.rounds, "How often everything is measured (3)")
         ->type_name("N")
         ->check(CLI::Range(1, 1000));
+    std::vector<std::string> names;
+    for (const References each : kReferences) names.emplace_back(to_string(each));
+    command.add_option("--references", wanted, "Only these strings of references")
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->check(CLI::IsMember(names));
+    command.add_flag("--quick", quick, "Little memory: a first impression");
     command.add_flag("--json", json, "Print JSON instead of a table");
   }
 
-  int run() const {
+  int run() {
+    std::erase_if(options.references, [&](References each) {
+      return !wanted.empty() && std::find(wanted.begin(), wanted.end(), to_string(each)) == wanted.end();
+    });
+    if (quick) options.local_bytes = EvictOptions::kQuickBytes;
     const InterruptGuard guard;
     Steps steps;
     const Expected<EvictFigures> figures = bench_evict(options, steps);
@@ -274,6 +285,8 @@ struct EvictCommand {
   }
 
   EvictOptions options;
+  std::vector<std::string> wanted;
+  bool quick = false;
   bool json = false;
 };
 

@@ -91,7 +91,7 @@ Expected<EvictFigures> bench_evict(const EvictOptions& options, Steps& steps) {
   if (!folder) return folder.error();
   steps.stage("looking whether the machine is idle");
   figures.load_before = host_load(kLookAtLoad);
-  for (const References references : kReferences) {
+  for (const References references : options.references) {
     steps.stage(fmt::format("computing the best possible: {}", to_string(references)));
     figures.strings.push_back(best_for(references, options.local_bytes >> kPageShift));
     if (interrupted()) return interruption();
@@ -100,7 +100,7 @@ Expected<EvictFigures> bench_evict(const EvictOptions& options, Steps& steps) {
   Expected<OwnNodes> nodes = OwnNodes::start(folder->path(), 1, options.local_bytes * kRoom);
   if (!nodes) return nodes.error();
   EvictRounds rounds(nodes->nodes()[0], folder->path(), options);
-  steps.expect(kReferences.size() * kEvictNames.size() * options.rounds);
+  steps.expect(options.references.size() * kEvictNames.size() * options.rounds);
   for (unsigned round = 1; round <= options.rounds; ++round) {
     figures.rounds = round;
     for (EvictString& string : figures.strings) {
