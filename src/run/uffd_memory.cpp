@@ -100,6 +100,7 @@ int open_through() {
 Errc UffdMemory::open(Delivery delivery, bool old_kernel) noexcept {
   if (const Errc opened = open_userfaultfd(delivery, old_kernel); opened != Errc::ok) return opened;
   set_up_shelves();
+  if (delivery == Delivery::message) expect_pins();
   through_ = own_descriptors.adopt(open_through());
   if (old_kernel) return Errc::ok;
   // Newer kernels let a process discard many ranges of its own with one call, and one shootdown.
@@ -151,6 +152,7 @@ void UffdMemory::become(UffdMemory& next) noexcept {
   through_ = std::exchange(next.through_, -1);
   moves_ = next.moves_;
   shelves_ = next.shelves_;
+  if (next.expects_pins()) expect_pins();
 }
 
 Errc UffdMemory::enlist(PageRun pages) noexcept {
@@ -319,7 +321,10 @@ void UffdMemory::seize_run(PageRun run, Slots wanted, Seized& seized) noexcept {
 }
 
 Seized UffdMemory::seize(BlockNo block, Slots locked, Slots wanted, Slots leaving) noexcept {
-  if (!sees_pins()) return Memory::seize(block, locked, wanted, leaving);
+  // Each run of pages that are there is a shootdown when it is moved; a guard is one for the whole block.
+  const Slots here = wanted | leaving;
+  const bool scattered = (here & ~(here << 1)) != (here & -here);
+  if (!sees_pins() || (scattered && !expects_pins())) return Memory::seize(block, locked, wanted, leaving);
   Seized seized{.block = block, .shelf = take_shelf()};
   for_each_run(block, locked, wanted | leaving, [&](PageRun run) { seize_run(run, wanted, seized); });
   const Slots moved = seized.moved & wanted;

@@ -56,8 +56,12 @@ class UffdMemory final : public Memory {
   [[nodiscard]] const std::byte* bytes(PageNo page) const noexcept override { return page.address(); }
   std::byte* own(std::size_t bytes) noexcept override { return own_.take(bytes); }
 
-  // Whether seize() leaves out what the kernel has pinned; otherwise nothing may be seized that may be pinned.
+  // Whether seize() can leave out what the kernel has pinned; otherwise nothing may be seized that may be pinned.
   [[nodiscard]] bool sees_pins() const noexcept { return shelves_ != nullptr; }
+  // Whether it always does: under message delivery, and once it was told to. Otherwise only where that costs nothing:
+  // all that the kernel pins is known to the caller then.
+  [[nodiscard]] bool expects_pins() const noexcept { return expects_pins_.load(std::memory_order_seq_cst); }
+  void expect_pins() noexcept { expects_pins_.store(true, std::memory_order_seq_cst); }
   [[nodiscard]] Delivery delivery() const noexcept { return delivery_; }
 
   // --- message delivery ---
@@ -86,6 +90,7 @@ class UffdMemory final : public Memory {
   int uffd_ = -1;
   Delivery delivery_ = Delivery::inline_signal;
   bool moves_ = false;  // whether this kernel moves pages and tells of pins (Linux 6.8)
+  std::atomic<bool> expects_pins_{false};
   std::byte* shelves_ = nullptr;
   std::atomic<std::uint32_t> shelves_taken_{0};  // a bit each
   int self_ = -1;     // pidfd of this process for process_madvise; -1: this kernel does not do it

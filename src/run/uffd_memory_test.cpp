@@ -168,6 +168,7 @@ TEST_P(UffdMemoryTest, discard_guardedComesBackUnguarded) {
 }
 
 TEST_P(UffdMemoryTest, seize_outOfReachUntilReleased) {
+  memory_.expect_pins();
   place_numbers(0, 3);
   place_numbers(4, 6);
   place_numbers(10, 1);
@@ -185,8 +186,28 @@ TEST_P(UffdMemoryTest, seize_outOfReachUntilReleased) {
   EXPECT_FALSE(can_read(9));
 }
 
+// Each run that is moved is a shootdown. Where nothing can be pinned that the caller does not know of, one guard is less.
+TEST_P(UffdMemoryTest, seize_scatteredPagesAreMovedIfPinsAreExpected) {
+  place_numbers(0, 10);
+  const PageRun hole = run(4, 1);
+  ASSERT_EQ(memory_.discard(std::span(&hole, 1)), Errc::ok);
+  const Slots here = 0x3ef;
+  Seized seized = memory_.seize(block(), 0x3ff, here, 0);
+  EXPECT_EQ(seized.pages, here);
+  EXPECT_EQ(seized.moved, 0U);
+  EXPECT_FALSE(can_write(9));
+  memory_.release(seized, here);
+  EXPECT_TRUE(can_write(9));
+  memory_.expect_pins();
+  seized = memory_.seize(block(), 0x3ff, here, 0);
+  EXPECT_EQ(seized.pages, here);
+  EXPECT_EQ(seized.moved & here, memory_.sees_pins() ? here : 0);
+  memory_.release(seized, here);
+}
+
 TEST_P(UffdMemoryTest, seize_whatIsLeavingGoesAlong) {
   if (!memory_.sees_pins()) GTEST_SKIP() << "this kernel does not move";
+  memory_.expect_pins();
   place_numbers(0, 10);
   for (const std::uint64_t page : {1, 3, 5, 9}) ASSERT_EQ(memory_.guard(run(page, 1)), Errc::ok);
   const PageRun hole = run(7, 1);
@@ -230,6 +251,7 @@ TEST_P(UffdMemoryTest, seize_asOftenAsOneLikes) {
 // What io_uring_register was told of, the kernel writes to without looking whether it is still the program's.
 TEST_P(UffdMemoryTest, seize_notWhatTheKernelHasPinned) {
   if (!memory_.sees_pins()) GTEST_SKIP() << "this kernel does not tell";
+  memory_.expect_pins();
   place_numbers(0, 4);
   io_uring_params parameters{};
   const Fd ring(static_cast<int>(syscall(SYS_io_uring_setup, 4, &parameters)));

@@ -86,6 +86,7 @@ void for_each_of_robust_list(std::uint32_t thread, F&& f) noexcept {
 bool allow_lasting(const Call& call, std::int64_t& result) noexcept {
   const syscalls::Keeps keeps = syscalls::keeps(call);
   if (syscalls::needs_message(call)) (void)move_to_message();
+  if (syscalls::may_pin(call)) expect_pins();
   // The kernel does, for whatever is away; and eviction leaves alone what it has pinned.
   const bool waits = process.memory.delivery() == Delivery::message && process.memory.sees_pins();
   if (waits && keeps != syscalls::Keeps::refused && keeps != syscalls::Keeps::range) return true;

@@ -4,7 +4,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 
 #include "base/fd.h"
@@ -36,20 +38,25 @@ struct Name {
   char text[1];
 };
 
-bool has_ring() noexcept {
-  constexpr std::string_view kRing = "anon_inode:[io_uring]";
+// Calls f(std::string_view) with what each open file is, or the beginning of it, until it returns true. Whether it did.
+template <typename F>
+bool any_open_file(F&& f) noexcept {
   const Fd names(::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   alignas(Name) char buffer[2048];
   for (;;) {
     const long got = names ? syscall(SYS_getdents64, names.get(), buffer, sizeof buffer) : 0;
     if (got <= 0) return false;
     for (long at = 0; at < got; at += reinterpret_cast<const Name*>(buffer + at)->length) {
-      char target[kRing.size()];
+      char target[32];
       const char* const name = buffer + at + offsetof(Name, text);
       const ssize_t length = readlinkat(names.get(), name, target, sizeof target);
-      if (length > 0 && std::string_view(target, static_cast<std::size_t>(length)) == kRing) return true;
+      if (length > 0 && f(std::string_view(target, static_cast<std::size_t>(length)))) return true;
     }
   }
+}
+
+bool has_ring() noexcept {
+  return any_open_file([](std::string_view file) { return file == "anon_inode:[io_uring]"; });
 }
 
 bool has_aio() noexcept {
@@ -78,6 +85,24 @@ bool move() noexcept {
 
 Delivery fit_delivery(Delivery wanted) noexcept {
   return has_ring() || has_aio() ? Delivery::message : wanted;
+}
+
+bool has_device() noexcept {
+  constexpr std::string_view kHarmless[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",  "/dev/urandom",
+                                            "/dev/tty",  "/dev/pts/", "/dev/ptmx", "/dev/console", "/dev/shm/"};
+  return any_open_file([&](std::string_view file) {
+    const auto begins = [&](std::string_view with) { return file.starts_with(with); };
+    return begins("/dev/") && std::none_of(std::begin(kHarmless), std::end(kHarmless), begins);
+  });
+}
+
+void expect_pins() noexcept {
+  if (process.memory.expects_pins()) return;
+  signals.hold();
+  process.memory.expect_pins();
+  process.crossing.close();
+  process.crossing.open();
+  signals.let_go();
 }
 
 bool move_to_message() noexcept {

@@ -10,6 +10,13 @@ namespace comex::runtime {
 // io_uring or AIO while it was dormant.
 Delivery fit_delivery(Delivery wanted) noexcept;
 
+// Whether a driver may have been told of the process' memory while it was dormant.
+bool has_device() noexcept;
+
+// When this returns, eviction leaves alone what the kernel has pinned, and nothing that it began before is under way.
+// REQUIRES: as below.
+void expect_pins() noexcept;
+
 // True if faults are delivered as messages when this returns, and eviction sees what the kernel has pinned; otherwise
 // nothing has changed.
 // REQUIRES: the caller holds no lock of the runtime, and is in the gate, or a thread of the runtime's own.

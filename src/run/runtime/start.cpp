@@ -170,6 +170,7 @@ void prepare_process(const Standing* threads) noexcept {
   if (process.memory.open(fit_delivery(process.room->delivery), process.room->old_kernel) != Errc::ok) {
     stop("no right to userfaultfd");
   }
+  if (has_device()) process.memory.expect_pins();
   Fd socket;
   if (connect_keeper(process.keeper, &socket) != Errc::ok) stop("the keeper of this program does not answer");
   OutpostConfig config;

@@ -26,6 +26,10 @@ Keeps keeps(const Call& call) noexcept;
 // gate does not read; what AIO and KVM use would have to stay local.
 bool needs_message(const Call& call) noexcept;
 
+// A driver may take hold of pages that the gate does not know of, and write to them past the page table: RDMA, GPUs,
+// cameras, AF_XDP. Every ioctl that is not known to be harmless.
+bool may_pin(const Call& call) noexcept;
+
 // Where the structure behind argument 2 names the range, if keeps() says so: the offsets of two 64-bit numbers.
 struct RangeAt {
   std::uint32_t begin = 0;

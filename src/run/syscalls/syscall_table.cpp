@@ -1,5 +1,6 @@
 #include "run/syscalls/syscall_table.h"
 
+#include "run/syscalls/syscall_lasting.h"
 #include "run/syscalls/syscalls_files.h"
 #include "run/syscalls/syscalls_system.h"
 #include "run/syscalls/syscalls_tasks.h"
@@ -71,8 +72,9 @@ Class class_of(const Call& call) noexcept {
     case Family::fcntl: return operation == kDuplicate || operation == kDuplicateCloexec ? Class::descriptor : row.kind;
     case Family::ioctl: {
       const auto type = operation >> kIoctlType & 0xFF;
-      return type == kUserfaultfdType || type == kKvmType ? Class::lasting : row.kind;
+      return type == kUserfaultfdType || type == kKvmType || may_pin(call) ? Class::lasting : row.kind;
     }
+    case Family::setsockopt: return may_pin(call) ? Class::lasting : row.kind;
     case Family::prctl: {
       const auto option = static_cast<std::uint32_t>(call.arguments[0]);
       return option == kSyscallDispatch || option == kSetMm ? Class::lasting : row.kind;
