@@ -1,4 +1,4 @@
-// `comex serve` and `comex status` as a user meets them: what they print, and how they end.
+// `comex serve`, `comex status` and `comex drain` as a user meets them: what they print, and how they end.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -107,6 +107,71 @@ TEST_F(Command, serve_can_be_stopped_while_it_starts) {
   ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(folder_.path("node.sock")); }));
   node.signal(SIGTERM);
   EXPECT_EQ(node.wait(), 0) << node.errors();
+}
+
+// What a node has in memory, as it says; SIZE_MAX if it does not answer.
+std::uint64_t bytes_present(const Url& url) {
+  LinkOptions options;
+  options.observe = true;
+  const auto link = comex::connect(url, options);
+  const auto status = link ? (*link)->status() : Expected<wire::StatusReply>(link.error());
+  return status ? std::uint64_t{status->present} << kPageShift : SIZE_MAX;
+}
+
+TEST_F(Command, serve_reads_how_much_to_lend_again) {
+  const auto configure = [&](const std::string& memory) {
+    (void)folder_.file(".config/comex/comex.toml", "[serve]\nmemory = \"" + memory + "\"\n");
+  };
+  configure("32M");
+  const std::string socket = folder_.path("node.sock");
+  // In a session of its own it has no terminal, as under a service manager.
+  Process node({"/usr/bin/setsid", COMEX_BINARY, "serve", "--no-lock", "--no-huge-pages", "--listen", "none",
+                "--socket", socket},
+               folder_.path("."));
+  ASSERT_TRUE(node.read_line()) << node.errors();
+  const Url url = *parse_url("unix://" + socket);
+  for (const int megabytes : {8, 24, 32}) {
+    configure(std::to_string(megabytes) + "M");
+    node.signal(SIGHUP);
+    EXPECT_TRUE(wait_until([&] { return bytes_present(url) == std::uint64_t(megabytes) << 20; })) << node.errors();
+  }
+  configure("nonsense");
+  node.signal(SIGHUP);
+  EXPECT_TRUE(wait_until([&] { return node.errors().find("nonsense") != std::string::npos; }));
+  EXPECT_EQ(bytes_present(url), 32U << 20);
+  node.signal(SIGTERM);
+  EXPECT_EQ(node.wait(), 0) << node.errors();
+}
+
+TEST_F(Command, serve_gives_memory_back_to_a_host_that_has_too_little) {
+  const auto node =
+      start_node({"--listen", "none", "--socket", folder_.path("node.sock"), "--reserve", "900T"}, folder_.path("."));
+  EXPECT_TRUE(wait_until([&] { return bytes_present(*node.shm) == 0; })) << node.process.errors();
+}
+
+// --- drain ---
+
+TEST_F(Command, drain_of_what_nobody_uses_and_back) {
+  TestNode node;
+  const std::string url = node.url(Over::shm).text();
+  const auto drained = run({"drain", url});
+  EXPECT_EQ(drained.code, 0) << drained.errors;
+  EXPECT_NE(drained.output.find("is empty"), std::string::npos) << drained.output;
+  EXPECT_EQ(bytes_present(node.url(Over::shm)), 0U);
+  EXPECT_EQ(node.connect(Over::shm)->grant(1, 0).error().code, Errc::no_memory);
+  EXPECT_EQ(run({"drain", "--undo", "7", "--pool", url}).code, 0) << "by its id";
+  EXPECT_TRUE(wait_until([&] { return node.connect(Over::shm)->grant(1, 0).has_value(); }));
+}
+
+TEST_F(Command, drain_of_what_stays_says_so) {
+  TestNode node;
+  const auto link = node.connect(Over::shm);
+  granted(*link, 512, 9);
+  expect_refusal(run({"drain", node.url(Over::shm).text(), "--timeout", "300ms"}), 1, "2.00 MiB of 1 client(s)");
+  expect_refusal(run({"drain", "nonsense"}), 2, "tcp://");
+  expect_refusal(run({"drain", "99", "--pool", node.url(Over::shm).text()}), 2, "no node");
+  expect_refusal(run({"drain", node.url(Over::shm).text(), "--timeout", "soon"}), 2, "soon");
+  EXPECT_EQ(run({"drain"}).code, 2);
 }
 
 // --- status ---

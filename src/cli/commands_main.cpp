@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "cli/command_line.h"
+#include "cli/drain.h"
 #include "cli/serve.h"
 #ifdef COMEX_WITH_RUN
 #include "cli/doctor.h"
@@ -26,6 +27,7 @@ constexpr const char* kWelcome =
   comex serve --memory 4G               lend 4 GiB of this machine to programs on it
   comex serve --secret-file FILE        ... and to other machines that know the secret
   comex status --pool tcp://HOST:7171   see the pool
+  comex drain tcp://HOST:7171           empty a node: programs move their pages to others
 )"
 #ifdef COMEX_WITH_RUN
     R"(  comex run --local 512M -- PROGRAM     run a program with more memory than it may keep here
@@ -59,6 +61,7 @@ int run(int argc, char** argv) {
   const auto add = [&](CLI::App& app, int& exit_code) {
     comex::add_serve(app, exit_code);
     comex::add_status(app, exit_code);
+    comex::add_drain(app, exit_code);
     comex::add_trace(app, exit_code);
     comex::add_sim(app, exit_code);
 #ifdef COMEX_WITH_RUN

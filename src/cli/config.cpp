@@ -166,6 +166,8 @@ constexpr std::array kSettings = {
 
     Setting{"serve.memory", "COMEX_MEMORY", Kind::text, R"("4G")",
             [](Config& c, Text t) { return read_memory(c.serve.memory, t); }},
+    Setting{"serve.reserve", "COMEX_RESERVE", Kind::text, R"("2G")",
+            [](Config& c, Text t) { return read_memory(c.serve.reserve, t); }},
     Setting{"serve.listen", "COMEX_LISTEN", Kind::text, R"("0.0.0.0:7171")",
             [](Config& c, Text t) { return read_optional_text(c.serve.listen, t); }},
     Setting{"serve.socket", "COMEX_SOCKET", Kind::path, R"("/run/comex/comex.sock")",

@@ -1,5 +1,6 @@
 #include "cli/serve.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/progress.h"
 #include "base/units.h"
 #include "cli/config_flags.h"
@@ -26,15 +29,18 @@
 #include "cli/serve_plan.h"
 #include "cli/service_manager.h"
 #include "node/host_memory.h"
+#include "node/pressure.h"
 #include "node/server.h"
 
 namespace comex {
 namespace {
 
+constexpr Millis kLookEvery{1'000};  // at the host's memory
+
 // SIGTERM, SIGINT and SIGHUP, taken by sigwait instead of a handler. Blocked in every thread: made before any other.
-class StopSignals {
+class Signals {
  public:
-  StopSignals() {
+  Signals() {
     sigemptyset(&set_);
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set_, signal);
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
@@ -48,12 +54,6 @@ class StopSignals {
     const timespec limit{.tv_sec = seconds.count(), .tv_nsec = Nanos(patience - seconds).count()};
     const int signal = sigtimedwait(&set_, nullptr, &limit);
     return signal > 0 ? signal : 0;
-  }
-
-  int wait() {
-    int signal = 0;
-    while (signal == 0) signal = wait_for(Millis(3'600'000));
-    return signal;
   }
 
  private:
@@ -90,7 +90,7 @@ std::string ready_line(const Server& server) {
 }
 
 // Starting takes a second for every 2 GiB, which must not keep anybody from stopping it: nothing then if a signal came.
-std::optional<Expected<std::unique_ptr<Server>>> start(const ServerConfig& config, StopSignals& signals) {
+std::optional<Expected<std::unique_ptr<Server>>> start(const ServerConfig& config, Signals& signals) {
   std::packaged_task<Expected<std::unique_ptr<Server>>()> task([&config] { return Server::start(config); });
   auto started = task.get_future();
   std::thread starter(std::move(task));
@@ -104,8 +104,64 @@ std::optional<Expected<std::unique_ptr<Server>>> start(const ServerConfig& confi
   return started.get();
 }
 
-int serve(const ServeSettings& settings) {
-  StopSignals signals;
+using Reload = std::function<Expected<Config>()>;
+
+// SIGHUP to one who was started from a terminal says that the terminal is gone; to others, that the configuration has
+// changed.
+bool has_terminal() {
+  return Fd(::open("/dev/tty", O_RDWR | O_CLOEXEC)).get() >= 0;
+}
+
+// What can change while it serves is how much is lent.
+void reload_memory(Server& server, const Reload& reload) {
+  const auto config = reload();
+  if (!config) return spdlog::error("the configuration stays as it was: {}", config.error().message);
+  const auto memory = config->serve.memory;
+  const std::uint64_t most = std::uint64_t{server.status().frames} << kPageShift;
+  if (!memory) return spdlog::info("memory = \"auto\": what is lent stays as it was");
+  if (*memory > most) {
+    spdlog::warn("memory = {} is more than it began with; {} is the most until it is started again",
+                 format_size(*memory), format_size(most));
+  }
+  server.limit(LendLimit::configuration, *memory);
+}
+
+// Gives memory back to a host that runs short of it.
+class HostWatch {
+ public:
+  explicit HostWatch(std::uint64_t reserve) : pressure_({.reserve = reserve}) {}
+
+  void look(Server& server) {
+    const auto host = read_host_memory();
+    if (!host) return;
+    const auto status = server.status();
+    const std::uint64_t limit =
+        pressure_.limit(*host, read_pressure(), bytes(status.present), bytes(status.frames), Clock::now());
+    server.limit(LendLimit::pressure, limit == bytes(status.frames) ? UINT64_MAX : limit);
+  }
+
+ private:
+  static std::uint64_t bytes(std::uint32_t frames) { return std::uint64_t{frames} << kPageShift; }
+  Pressure pressure_;
+};
+
+// Until it is told to stop: the signal.
+int attend(Server& server, Signals& signals, std::uint64_t reserve, const Reload& reload) {
+  const bool terminal = has_terminal();
+  HostWatch watch(reserve);
+  for (;;) {
+    const int signal = signals.wait_for(kLookEvery);
+    if (signal == SIGHUP && !terminal) {
+      reload_memory(server, reload);
+    } else if (signal != 0) {
+      return signal;
+    }
+    watch.look(server);
+  }
+}
+
+int serve(const ServeSettings& settings, const Reload& reload) {
+  Signals signals;
   auto config = plan_serve(settings, ServeHost::here());
   if (!config) return fail(config.error().message, kExitBadUsage);
   if (!settings.memory) {
@@ -131,7 +187,8 @@ int serve(const ServeSettings& settings) {
   std::fflush(stdout);
   tell_service_manager("READY=1\nSTATUS=" + line);
 
-  const int signal = signals.wait();
+  const auto host = read_host_memory();
+  const int signal = attend(*server, signals, settings.reserve.value_or(host ? host_reserve(*host) : 0), reload);
   tell_service_manager("STOPPING=1");
   spdlog::info("stopping: {}", ::strsignal(signal));
   return 0;  // which ends the server
@@ -143,6 +200,8 @@ void add_serve(CLI::App& app, int& exit_code) {
   CLI::App& command = *app.add_subcommand("serve", "Lend this machine's memory to the pool");
   auto flags = std::make_shared<ConfigFlags>();
   flags->add(command, "--memory", "serve.memory", "SIZE|auto", "How much to lend (4G); auto: what the host can spare");
+  flags->add(command, "--reserve", "serve.reserve", "SIZE|auto",
+             "Give memory back when the host has less than this available (auto: a tenth, at least 512M)");
   flags->add(command, "--listen", "serve.listen", "HOST:PORT",
              "TCP address for clients, or none (127.0.0.1:7171; with a secret 0.0.0.0:7171)");
   flags->add(command, "--socket", "serve.socket", "PATH",
@@ -159,7 +218,7 @@ void add_serve(CLI::App& app, int& exit_code) {
   flags->add_switch(command, "--no-huge-pages", "serve.huge_pages", "false", "Do not use huge pages");
   command.callback([flags, &exit_code] {
     const auto config = flags->load();
-    exit_code = config ? serve(config->serve) : fail(config.error());
+    exit_code = config ? serve(config->serve, [flags] { return flags->load(); }) : fail(config.error());
   });
 }
 

@@ -64,6 +64,18 @@ Expected<wire::StatusReply> Link::status() {
   return decoded<wire::StatusReply>(call(wire::Type::status, {}));
 }
 
+Expected<std::vector<std::uint32_t>> Link::asked() {
+  auto reply = decoded<wire::AskedReply>(call(wire::Type::asked, {}));
+  if (!reply) return std::move(reply).error();
+  return std::move(reply->slabs);
+}
+
+Expected<void> Link::lend(std::uint32_t frames) {
+  auto reply = call(wire::Type::lend, wire::encode(wire::Lend{frames}));
+  if (!reply) return std::move(reply).error();
+  return {};
+}
+
 Expected<Fd> Link::export_fence() {
   return Error{Errc::unsupported, "this link has no fence page to hand over"};
 }

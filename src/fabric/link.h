@@ -91,6 +91,10 @@ class Link {
   // Keeps the lease, and hears how the node is.
   Expected<wire::NodeLoad> beat();
   Expected<wire::StatusReply> status();
+  // The slabs that the node would have this client move out of.
+  Expected<std::vector<std::uint32_t>> asked();
+  // Tells the node to lend no more than so many frames.
+  Expected<void> lend(std::uint32_t frames);
   // Ends the session: the node takes all frames back. The link is broken afterwards.
   void bye();
   // Makes frames that this client holds reachable (shm: maps their slabs). grant() does it for what it grants; an heir

@@ -257,15 +257,38 @@ Expected<void> Arena::renew(std::uint32_t index) {
     static_cast<void>(place(index, slab));
     return std::move(placed).error();
   }
-  if (allocate_file(slab.memfd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, slab_bytes()) != 0) {
+  forget(index);
+  huge_slabs_.fetch_add(static_cast<std::uint32_t>(fresh->huge), std::memory_order_relaxed);
+  slab = *std::move(fresh);
+  return {};
+}
+
+// Gives the memory of a memfd back that is mapped here no more.
+void Arena::forget(std::uint32_t index) {
+  Slab& slab = slabs_[index];
+  if (slab.memfd && allocate_file(slab.memfd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, slab_bytes()) != 0) {
     // Cannot happen: only a seal against writing forbids it, and no seal can be added. If it does, a zombie goes on
     // holding the memory, but the slab is good.
     assert(false);
   }
-  huge_slabs_.fetch_add(static_cast<std::uint32_t>(fresh->huge) - static_cast<std::uint32_t>(slab.huge),
-                        std::memory_order_relaxed);
-  slab = *std::move(fresh);
+  huge_slabs_.fetch_sub(static_cast<std::uint32_t>(slab.huge), std::memory_order_relaxed);
+  slab = Slab{};
+}
+
+Expected<void> Arena::drop(std::uint32_t index) {
+  if (auto placed = place_nothing(index, 1); !placed) {
+    if (slabs_[index].memfd) static_cast<void>(place(index, slabs_[index]));  // as in renew
+    return placed;
+  }
+  forget(index);
   return {};
+}
+
+Expected<void> Arena::restore(std::uint32_t index) {
+  if (!ahead_) return {};
+  auto made = make(index);
+  if (!made) static_cast<void>(place_nothing(index, 1));
+  return made;
 }
 
 }  // namespace comex

@@ -24,8 +24,9 @@
 // slabs may run at once; calls about one slab are ordered by the caller (the ledger).
 //
 // Invariants:
-//  1. Frame n is at base() + n * 4096, from creation to destruction, and always backed by memory: a memfd's, or, of a
-//     slab that is made when it is first handed out (Config::ahead), plain memory that nobody else sees.
+//  1. Frame n is at base() + n * 4096, from creation to destruction, and backed by memory, unless its slab was dropped:
+//     a memfd's, or, of a slab that is made when it is first handed out (Config::ahead), plain memory that nobody else
+//     sees.
 //  2. A memfd whose descriptor has left this process never backs a slab again after the next successful renew of it.
 //  3. A fresh slab, new or renewed, is all zeros.
 #pragma once
@@ -94,6 +95,12 @@ class Arena {
   // REQUIRES: exported(slab), and nobody uses its frames any more.
   Expected<void> renew(std::uint32_t index);
 
+  // Gives a slab's memory back to the host, even if a client still maps it. On failure it is as it was.
+  // REQUIRES: nobody uses its frames, nor will before it is restored.
+  Expected<void> drop(std::uint32_t index);
+  // Fresh memory for a slab that was dropped. On failure it is as it was.
+  Expected<void> restore(std::uint32_t index);
+
  private:
   struct Slab {
     Fd memfd;  // none: not made yet
@@ -102,6 +109,7 @@ class Arena {
   };
 
   explicit Arena(unsigned slab_order, const Config& config);
+  void forget(std::uint32_t index);
   Expected<void> reserve(std::uint32_t slabs);
   Expected<void> make(std::uint32_t index);
   // A new memfd, allocated and sealed; of huge pages if `spare_slabs` slabs' worth of them stay free besides.

@@ -389,5 +389,22 @@ TEST(Arena, uses_huge_pages_where_there_are_some) {
   EXPECT_NE(::ftruncate(*arena->slab_fd(0), 0), 0);
 }
 
+TEST(Arena, drop_gives_memory_back_that_a_client_still_maps) {
+  const auto arena = make_arena(4 * kSlabBytes);
+  std::memset(slab_memory(*arena, 1), 1, kSlabBytes);
+  const ClientMapping client(*arena->slab_fd(1));
+  ASSERT_GT(client.blocks(), 0);
+  ASSERT_TRUE(arena->drop(1));
+  EXPECT_EQ(client.blocks(), 0);
+  EXPECT_FALSE(arena->exported(1));
+  client.memory[0] = 7;
+  ASSERT_TRUE(arena->restore(1));
+  EXPECT_TRUE(all(slab_memory(*arena, 1), kSlabBytes, 0)) << "fresh, and nobody else's";
+  const ClientMapping next(*arena->slab_fd(1));
+  next.memory[5] = 3;
+  EXPECT_EQ(slab_memory(*arena, 1)[5], 3);
+  EXPECT_EQ(client.memory[5], 0);
+}
+
 }  // namespace
 }  // namespace comex

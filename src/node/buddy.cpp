@@ -153,6 +153,21 @@ unsigned Buddy::insert_merged(Zone& zone, unsigned order, std::uint32_t frame) {
   return order;  // a whole slab: the caller takes it out of the zone
 }
 
+void Buddy::claim(std::uint32_t slab) {
+  assert(slab_zone_[slab] != kNobody && slab_zone_[slab] != kWithheld);
+  Zone& zone = zones_[slab_zone_[slab]];
+  const std::uint32_t end = (slab + 1) << slab_order_;
+  for (std::uint32_t frame = slab << slab_order_; frame < end;) {
+    unsigned order = 0;
+    while (order < slab_order_ && !(frame % block_frames(order) == 0 && is_free_block(order, frame))) ++order;
+    const bool free = order < slab_order_;
+    if (free) unlink(zone, order, frame);
+    if (free) zone.free_frames -= block_frames(order);
+    if (free) free_frames_ -= block_frames(order);
+    frame += free ? block_frames(order) : 1;
+  }
+}
+
 void Buddy::withhold(std::uint32_t slab) {
   assert(slab_zone_[slab] == kNobody);
   unlink_free_slab(slab);
@@ -163,6 +178,11 @@ void Buddy::restore(std::uint32_t slab) {
   assert(slab_zone_[slab] == kWithheld);
   slab_zone_[slab] = kNobody;
   push_free_slab(slab);
+}
+
+std::optional<std::uint32_t> Buddy::a_free_slab() const {
+  if (free_slab_head_ == kNone) return std::nullopt;
+  return free_slab_head_ >> slab_order_;
 }
 
 std::uint32_t Buddy::largest_free() const {

@@ -73,6 +73,9 @@ class Buddy {
   // REQUIRES: extent.count > 0, and every frame is in use.
   std::optional<std::uint32_t> free(Extent extent);
 
+  // Takes every free frame of a slab that belongs to a zone: nothing of it can be allocated until they are freed.
+  void claim(std::uint32_t slab);
+
   // Keeps a wholly free slab from being handed out, until restore: it is being replaced, or cannot be.
   // REQUIRES: the slab is wholly free and not withheld.
   void withhold(std::uint32_t slab);
@@ -88,6 +91,8 @@ class Buddy {
   // All free frames, of every zone and of free slabs; not those withheld.
   [[nodiscard]] std::uint32_t free_frames() const { return free_frames_; }
   [[nodiscard]] std::uint32_t free_slabs() const { return free_slabs_; }
+  // The one that would be handed out next.
+  [[nodiscard]] std::optional<std::uint32_t> a_free_slab() const;
   // Frames in the largest extent that allocate(kCommonZone, ...) could give now.
   [[nodiscard]] std::uint32_t largest_free() const;
   // Free frames in the zone's own slabs. Beyond these a zone can draw on the free slabs.

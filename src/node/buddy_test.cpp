@@ -54,6 +54,20 @@ TEST(Buddy, allocate_takes_the_smallest_block_that_will_do) {
   EXPECT_EQ(buddy.allocate(kCommonZone, 1), run(0, 2));
 }
 
+TEST(Buddy, claim_takes_what_is_free_of_a_slab) {
+  Buddy buddy(2, kOrder);
+  ASSERT_EQ(buddy.allocate(kCommonZone, 3), run(0, 8));
+  ASSERT_EQ(buddy.allocate(kCommonZone, 0), run(8, 1));
+  buddy.claim(0);
+  EXPECT_EQ(buddy.free_frames(), kSlab);
+  EXPECT_EQ(buddy.free_in_zone(kCommonZone), 0u);
+  EXPECT_EQ(buddy.allocate(kCommonZone, 0), run(kSlab, 1)) << "the other slab";
+  EXPECT_FALSE(buddy.free(run(16, 48)));
+  EXPECT_EQ(buddy.allocate(kCommonZone, 5), run(32, 32));
+  buddy.free(run(32, 32));
+  EXPECT_EQ(buddy.free(run(0, 16)), 0u) << "whole again";
+}
+
 TEST(Buddy, allocate_says_no_to_what_it_does_not_have) {
   Buddy buddy(1, kOrder);
   EXPECT_FALSE(buddy.allocate(kCommonZone, kOrder + 1));

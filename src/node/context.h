@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/clock.h"
@@ -25,6 +26,9 @@ struct NodeContext {
   std::array<std::atomic<unsigned>, 2> greeting{};  // connections that have not proved themselves yet, by medium
   std::atomic<std::uint64_t> pages_read{0};
   std::atomic<std::uint64_t> pages_written{0};
+
+  // What is lent at most, by an operator's word (`comex drain`). A smaller one counts, if there are others.
+  std::function<void(std::uint32_t frames)> lend = nullptr;
 
   std::atomic<unsigned>& greeting_on(Medium medium) { return greeting[static_cast<std::size_t>(medium)]; }
 

@@ -111,6 +111,7 @@ void ControlPeer::serve() {
 Answer ControlPeer::answer_call(Type type, wire::ByteView body) {
   if (type == Type::status) return Answer{Errc::ok, wire::encode(node_.status()), {}};
   if (type == Type::beat && !greeter_.client()) return Answer{Errc::ok, wire::encode(node_.ledger.load()), {}};
+  if (type == Type::lend) return answer_lend(body);
   if (!greeter_.client()) return Answer::refuse(Errc::denied, "an observer holds no frames");
   Client& client = *greeter_.client();
   if (client.fenced.load()) return Answer::refuse(Errc::fenced, "the lease ended and the frames are gone");
@@ -133,7 +134,8 @@ Answer ControlPeer::answer_call(Type type, wire::ByteView body) {
       auto fds = node_.ledger.slab_descriptors(client, request->slabs);
       return fds ? Answer{Errc::ok, {}, *std::move(fds)} : Answer::refuse(fds.error());
     }
-    case Type::beat: return Answer{Errc::ok, wire::encode(node_.ledger.load()), {}};
+    case Type::beat: return Answer{Errc::ok, wire::encode(node_.ledger.load_for(client)), {}};
+    case Type::asked: return Answer{Errc::ok, wire::encode(wire::AskedReply{node_.ledger.asked_of(client)}), {}};
     case Type::bye: node_.ledger.end(client); return Answer{};
     default: return Answer::refuse(Errc::invalid, "not a control call");
   }
@@ -144,7 +146,15 @@ Answer ControlPeer::answer_grant(wire::ByteView body) {
   if (!request) return Answer::refuse(Errc::invalid, "malformed grant");
   auto extents = node_.ledger.grant(*greeter_.client(), request->frames, request->min_order);
   if (!extents) return Answer::refuse(extents.error());
-  return Answer{Errc::ok, wire::encode(wire::GrantReply{*std::move(extents), node_.ledger.load()}), {}};
+  return Answer{
+      Errc::ok, wire::encode(wire::GrantReply{*std::move(extents), node_.ledger.load_for(*greeter_.client())}), {}};
+}
+
+Answer ControlPeer::answer_lend(wire::ByteView body) {
+  const auto request = wire::decode<wire::Lend>(body);
+  if (!request) return Answer::refuse(Errc::invalid, "malformed lend");
+  node_.lend(request->frames);
+  return {};
 }
 
 std::optional<Clock::time_point> ControlPeer::greeting_since(bool local) const noexcept {

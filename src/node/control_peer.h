@@ -41,6 +41,7 @@ class ControlPeer final : public Peer {
   void serve();
   Answer answer_call(wire::Type type, wire::ByteView body);
   Answer answer_grant(wire::ByteView body);
+  Answer answer_lend(wire::ByteView body);
 
   std::unique_ptr<Stream> stream_;
   NodeContext& node_;

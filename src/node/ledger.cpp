@@ -22,7 +22,9 @@ Ledger::Ledger(Arena& arena, const LedgerConfig& config)
       references_(arena.frames()),
       dirty_(arena.frames()),
       settled_(arena.slabs()),
-      live_(arena.slabs()) {}
+      live_(arena.slabs()),
+      slabs_(arena.slabs(), SlabState::open),
+      goal_(arena.slabs()) {}
 
 // --- clients ---
 
@@ -144,6 +146,7 @@ void Ledger::prepare(const Extent& extent, ZoneId zone) {
     settled_[slab] = true;
   }
   live_[slab] += extent.count;
+  lent_ += extent.count;
   for (std::uint32_t i = 0; i < extent.count; ++i) {
     references_[extent.first.value + i] = 1;
     dirty_[extent.first.value + i] = true;
@@ -199,6 +202,8 @@ void Ledger::release(const Extent& extent, Fate fate) {
 void Ledger::dispose(const Extent& run, Fate fate) {
   const std::uint32_t slab = buddy_.slab_of(run.first);
   live_[slab] -= run.count;
+  lent_ -= run.count;
+  if (slabs_[slab] == SlabState::closed) return settle_closed(slab);
   if (fate == Fate::quarantine) {
     quarantine_[slab].push_back(run);
   } else {
@@ -216,6 +221,7 @@ void Ledger::free_run(const Extent& run) {
   const auto emptied = buddy_.free(run);
   if (!emptied) return;
   settled_[*emptied] = false;
+  if (present() > goal_ && drop(*emptied)) return;
   if (!arena_.exported(*emptied)) return;
   buddy_.withhold(*emptied);
   withheld_.push_back(*emptied);
@@ -233,8 +239,7 @@ std::size_t Ledger::renew_withheld(std::size_t most) {
     // On failure the host is short of memory just now; the slab stays withheld and is tried again later.
     if (!arena_.renew(slab)) break;
     withheld_.pop_front();
-    const auto first = dirty_.begin() + (std::ptrdiff_t{slab} << buddy_.slab_order());
-    std::fill(first, first + (std::ptrdiff_t{1} << buddy_.slab_order()), false);
+    clear_dirty(slab);
     buddy_.restore(slab);
     ++renewed;
   }
@@ -282,8 +287,10 @@ Expected<std::vector<Fd>> Ledger::slab_descriptors(Client& client, const std::ve
 // --- what there is ---
 
 wire::NodeLoad Ledger::load_now() const {
-  return wire::NodeLoad{buddy_.free_frames(), buddy_.largest_free(), static_cast<std::uint32_t>(clients_.size()),
-                        static_cast<std::uint32_t>(service_ns_)};
+  return wire::NodeLoad{.free_frames = buddy_.free_frames(),
+                        .largest_free = buddy_.largest_free(),
+                        .clients = static_cast<std::uint32_t>(clients_.size()),
+                        .service_ns = static_cast<std::uint32_t>(service_ns_)};
 }
 
 wire::NodeLoad Ledger::load() const {
@@ -295,6 +302,9 @@ void Ledger::describe(wire::StatusReply& status) const {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
   status.frames = arena_.frames();
+  status.goal = goal_ << buddy_.slab_order();
+  status.present = present() << buddy_.slab_order();
+  status.lent = static_cast<std::uint32_t>(lent_);
   status.load = load_now();
   status.client_count = static_cast<std::uint32_t>(clients_.size());
   status.metadata_bytes = buddy_.metadata_bytes() + references_.size() * sizeof references_[0] + dirty_.size() / 8 +

@@ -15,6 +15,8 @@
 //  5. Frames that a silent shm client alone held are quarantined, not freed, as long as others hold frames of the same
 //     slab: the client may be stopped in the middle of a copy into one of them. They are free when the slab is empty,
 //     and with it replaced.
+//  6. A closed slab has frames with references, and nothing of it is granted; its other frames are the ledger's own. An
+//     absent slab is withheld, and has no memory.
 #pragma once
 
 #include <cstdint>
@@ -72,11 +74,22 @@ class Ledger {
   // replace the slab and close its own, and the number may come to mean another slab.
   Expected<std::vector<Fd>> slab_descriptors(Client& client, const std::vector<std::uint32_t>& slabs);
 
+  // --- memory that the host wants back: see "Giving memory back" in docs/design-notes.md ---
+  // From now on at most so many frames, rounded down to whole slabs, are to be in memory. Slabs beyond that are closed,
+  // their holders asked to move, and their memory is gone as soon as they are empty.
+  void aim(std::uint32_t frames);
+  // Goes on with that. True if there is more to do at once.
+  bool adjust();
+  // Slabs that the client should move out of.
+  [[nodiscard]] std::vector<std::uint32_t> asked_of(const Client& client) const;
+
   // Replaces the memory of up to `most` withheld slabs. True if there are more, and it is worth going on.
   bool renew_some(std::size_t most);
 
   // --- what there is ---
   [[nodiscard]] wire::NodeLoad load() const;
+  // As the client should hear it.
+  [[nodiscard]] wire::NodeLoad load_for(const Client& client) const;
   // Fills in sizes, load and clients.
   void describe(wire::StatusReply& status) const;
 
@@ -93,6 +106,17 @@ class Ledger {
   void prepare(const Extent& extent, ZoneId zone);
   void scrub(const Extent& extent);
   std::size_t renew_withheld(std::size_t most);
+  // --- ledger_vacate.cpp ---
+  [[nodiscard]] std::uint32_t present() const { return arena_.slabs() - absent_; }
+  bool drop(std::uint32_t slab);
+  void drop_free();
+  void close_some();
+  void open_some();
+  void close(std::uint32_t slab);
+  void reopen(std::uint32_t slab);
+  bool bring_back();
+  void settle_closed(std::uint32_t slab);
+  void clear_dirty(std::uint32_t slab);
   [[nodiscard]] wire::NodeLoad load_now() const;
 
   Arena& arena_;
@@ -106,7 +130,13 @@ class Ledger {
   std::vector<std::uint32_t> live_;        // by slab: frames with references
   std::map<std::uint32_t, std::vector<Extent>> quarantine_;  // by slab
   std::deque<std::uint32_t> withheld_;                       // slabs whose memory must be replaced
-  Clock::time_point last_look_ = Clock::now();               // of end_silent()
+  enum class SlabState : std::uint8_t { open, closed, absent };
+  std::vector<SlabState> slabs_;
+  std::uint32_t goal_;        // slabs that may be present
+  std::uint32_t absent_ = 0;  // slabs that are
+  std::uint32_t closed_ = 0;
+  std::uint64_t lent_ = 0;                      // frames with references
+  Clock::time_point last_look_ = Clock::now();  // of end_silent()
   Clients clients_;
   std::uint64_t last_id_ = 0;
   double service_ns_ = 0;  // mean time of a grant, slowly moving

@@ -240,6 +240,91 @@ TEST_F(LedgerTest, frames_of_a_silent_client_are_not_given_to_its_family_while_t
   EXPECT_EQ(free_frames(), arena_->frames());
 }
 
+// --- memory that the host wants back ---
+
+std::uint32_t slabs_present(const Ledger& ledger) {
+  wire::StatusReply status;
+  ledger.describe(status);
+  return status.present / kSlabFrames;
+}
+
+TEST_F(LedgerTest, aim_what_is_free_goes_at_once) {
+  const auto client = admit();
+  ASSERT_EQ(grant(*client, 128).size(), 1U);
+  ledger_->aim(3 * kSlabFrames);
+  EXPECT_EQ(slabs_present(*ledger_), 3U);
+  EXPECT_TRUE(ledger_->asked_of(*client).empty()) << "nobody has to move";
+  EXPECT_EQ(free_frames(), 3 * kSlabFrames - 128);
+  // And comes back.
+  ledger_->aim(UINT32_MAX);
+  while (ledger_->adjust()) {
+  }
+  EXPECT_EQ(slabs_present(*ledger_), kSlabs);
+  EXPECT_EQ(free_frames(), kSlabs * kSlabFrames - 128);
+  EXPECT_TRUE(filled(grant(*client, kSlabs * kSlabFrames - 128), 0));
+}
+
+TEST_F(LedgerTest, aim_asks_holders_and_gives_nothing_more_of_what_they_are_to_leave) {
+  for (const Medium medium : {Medium::tcp, Medium::shm}) {
+    const auto client = admit(medium);
+    const auto extents = grant(*client, kSlabs * kSlabFrames);
+    if (medium == Medium::shm) {
+      ASSERT_TRUE(ledger_->slab_descriptors(*client, {0, 1, 2, 3, 4, 5, 6, 7}));
+    }
+    fill(extents, 1);
+    // Two slabs are nearly empty: they are the least work.
+    const Extent most_of_2{FrameNo{2 * kSlabFrames}, kSlabFrames - 8};
+    const Extent most_of_5{FrameNo{5 * kSlabFrames + 8}, kSlabFrames - 8};
+    ASSERT_TRUE(ledger_->give_back(*client, {most_of_2, most_of_5}));
+    ledger_->aim(6 * kSlabFrames);
+    EXPECT_EQ(ledger_->asked_of(*client), (std::vector<std::uint32_t>{2, 5}));
+    EXPECT_EQ(ledger_->load_for(*client).asked, 16U);
+    EXPECT_EQ(slabs_present(*ledger_), kSlabs) << "they are still in use";
+    EXPECT_FALSE(ledger_->grant(*client, 1, 0)) << "the free frames there are not to be had";
+    EXPECT_EQ(free_frames(), 0U);
+    ASSERT_TRUE(ledger_->give_back(*client, {Extent{FrameNo{3 * kSlabFrames - 8}, 8}}));
+    EXPECT_EQ(slabs_present(*ledger_), kSlabs - 1);
+    ASSERT_TRUE(ledger_->give_back(*client, {Extent{FrameNo{5 * kSlabFrames}, 8}}));
+    EXPECT_EQ(slabs_present(*ledger_), 6U);
+    EXPECT_EQ(ledger_->load_for(*client).asked, 0U);
+    ledger_->aim(UINT32_MAX);
+    while (ledger_->adjust() || ledger_->renew_some(1)) {
+    }
+    EXPECT_TRUE(filled(grant(*client, 2 * kSlabFrames), 0));
+    ledger_->end(*client);
+    while (ledger_->renew_some(8)) {
+    }
+    EXPECT_EQ(free_frames(), kSlabs * kSlabFrames);
+  }
+}
+
+TEST_F(LedgerTest, aim_taken_back_before_anybody_moved) {
+  const auto client = admit();
+  const auto extents = grant(*client, kSlabs * kSlabFrames);
+  ASSERT_TRUE(ledger_->give_back(*client, {Extent{FrameNo{8}, 100}, Extent{FrameNo{kSlabFrames}, 3}}));
+  ledger_->aim(0);
+  EXPECT_EQ(ledger_->asked_of(*client).size(), kSlabs);
+  EXPECT_EQ(free_frames(), 0U);
+  ASSERT_TRUE(ledger_->give_back(*client, {Extent{FrameNo{200}, 50}}));
+  ledger_->aim(UINT32_MAX);
+  ledger_->adjust();
+  EXPECT_TRUE(ledger_->asked_of(*client).empty());
+  EXPECT_EQ(free_frames(), 153U);
+  ledger_->end(*client);
+  EXPECT_EQ(free_frames(), kSlabs * kSlabFrames);
+  EXPECT_EQ(ledger_->load().largest_free, kSlabFrames);
+}
+
+TEST_F(LedgerTest, aim_a_client_that_ends_has_moved_out) {
+  const auto client = admit(Medium::shm);
+  grant(*client, kSlabs * kSlabFrames);
+  ASSERT_TRUE(ledger_->slab_descriptors(*client, {0, 1}));
+  ledger_->aim(0);
+  ASSERT_EQ(pass_time(LedgerConfig{}.lease + Millis(2'000)), 1U) << "in silence, so that its frames are quarantined";
+  EXPECT_EQ(slabs_present(*ledger_), 0U);
+  EXPECT_FALSE(ledger_->grant(*admit(), 1, 0));
+}
+
 TEST_F(LedgerTest, client_limit) {
   Ledger small(*arena_, LedgerConfig{.max_clients = 1});
   ASSERT_TRUE(small.admit(small.next_id(), {}, {}));
@@ -275,8 +360,11 @@ TEST_F(LedgerTest, agrees_with_a_model_across_restarts_of_clients) {
       for (auto f = e.first.value; f < e.end(); ++f) references[f] += by;
     }
   };
+  std::uint32_t aim = kSlabs;
   for (int step = 0; step < 20'000; ++step) {
     const auto what = pick(10);
+    if (pick(100) == 0) ledger_->aim((aim = static_cast<std::uint32_t>(pick(2 * kSlabs))) * kSlabFrames);
+    ledger_->adjust();
     if (clients.empty() || (what == 0 && clients.size() < 12)) {
       clients.push_back({admit(pick(2) == 0 ? Medium::shm : Medium::tcp), {}});
     } else if (what == 1) {
@@ -307,9 +395,22 @@ TEST_F(LedgerTest, agrees_with_a_model_across_restarts_of_clients) {
       for (auto f = e.first.value; f < e.end(); ++f) --references[f];
     }
     const auto used = std::count_if(references.begin(), references.end(), [](int r) { return r > 0; });
-    ASSERT_EQ(free_frames() + static_cast<std::uint32_t>(used), arena_->frames()) << "at step " << step;
+    if (aim >= kSlabs) {
+      while (ledger_->adjust() || ledger_->renew_some(8)) {
+      }
+      ASSERT_EQ(free_frames() + static_cast<std::uint32_t>(used), arena_->frames()) << "at step " << step;
+    } else {
+      ASSERT_LE(free_frames() + static_cast<std::uint32_t>(used), arena_->frames()) << "at step " << step;
+      wire::StatusReply status;
+      ledger_->describe(status);
+      ASSERT_EQ(status.lent, used);
+      ASSERT_GE(status.present, used);
+    }
   }
+  ledger_->aim(UINT32_MAX);
   for (auto& m : clients) ledger_->end(*m.client);
+  while (ledger_->adjust() || ledger_->renew_some(8)) {
+  }
   EXPECT_EQ(free_frames(), arena_->frames());
   EXPECT_EQ(ledger_->load().largest_free, kSlabFrames) << "all coalesced";
 }

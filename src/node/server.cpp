@@ -8,10 +8,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/units.h"
 #include "fabric/socket.h"
 #include "fabric/tls_stream.h"
 #include "node/arena.h"
@@ -92,11 +95,16 @@ class Server::Impl {
   std::size_t connection_limit_ = 0;
   Clock::time_point next_lease_check_ = Clock::now();
 
+  void limit(LendLimit why, std::uint32_t frames);
+
  private:
   void accept_all(Loop& control, int listener, bool local);
   Expected<std::unique_ptr<Stream>> wrap(Fd socket, bool local);
   void place_lane(std::unique_ptr<Peer> peer);
   bool keep_house();
+
+  std::mutex limits_mutex_;  // guards limits_
+  std::array<std::uint32_t, kLendLimits> limits_{UINT32_MAX, UINT32_MAX, UINT32_MAX};
   [[nodiscard]] Millis tick() const;
   static bool make_room(Loop& control, bool local);
   [[nodiscard]] bool full(const Loop& control) const;
@@ -130,7 +138,8 @@ Expected<void> Server::Impl::start() {
                                  .secret = config_.secret,
                                  .nid = config_.nid,
                                  .lease = config_.lease,
-                                 .boot_id = random_id()});
+                                 .boot_id = random_id(),
+                                 .lend = [this](std::uint32_t frames) { limit(LendLimit::operator_word, frames); }});
   return start_loops();
 }
 
@@ -246,7 +255,18 @@ bool Server::Impl::keep_house() {
                    config_.lease.count());
     }
   }
-  return ledger_->renew_some(kRenewAtOnce);
+  const bool adjusting = ledger_->adjust();
+  return ledger_->renew_some(kRenewAtOnce) || adjusting;
+}
+
+void Server::Impl::limit(LendLimit why, std::uint32_t frames) {
+  const std::lock_guard lock(limits_mutex_);
+  std::uint32_t& limit = limits_[static_cast<std::size_t>(why)];
+  if (limit == frames) return;
+  limit = frames;
+  const std::uint32_t least = std::min(*std::min_element(limits_.begin(), limits_.end()), arena_->frames());
+  spdlog::info("lending at most {} from now on", format_size(std::uint64_t{least} << kPageShift));
+  ledger_->aim(least);
 }
 
 Expected<std::unique_ptr<Server>> Server::start(const ServerConfig& config) {
@@ -278,6 +298,10 @@ std::optional<Url> Server::unix_url() const {
 
 wire::StatusReply Server::status() const {
   return impl_->context_->status();
+}
+
+void Server::limit(LendLimit why, std::uint64_t bytes) {
+  impl_->limit(why, static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes >> kPageShift, UINT32_MAX)));
 }
 
 }  // namespace comex

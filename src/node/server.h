@@ -44,6 +44,10 @@ struct ServerConfig {
   Nanos max_spin{100'000};  // the longest a lane loop spins before it sleeps; 0: never
 };
 
+// Why a node is to have less memory than it began with. The smallest of what they allow counts.
+enum class LendLimit : std::uint8_t { configuration, operator_word, pressure };
+inline constexpr std::size_t kLendLimits = 3;
+
 class Server {
  public:
   // Allocates and locks the arena, opens the listeners and serves. The error is one line a user can act on.
@@ -57,6 +61,10 @@ class Server {
   [[nodiscard]] std::optional<Url> tcp_url() const;
   [[nodiscard]] std::optional<Url> unix_url() const;
   [[nodiscard]] wire::StatusReply status() const;
+
+  // At most so many bytes are to be in memory from now on, and no more than at the start. Clients are asked to move
+  // what is beyond that.
+  void limit(LendLimit why, std::uint64_t bytes);
 
  private:
   class Impl;

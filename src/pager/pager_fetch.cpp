@@ -106,6 +106,7 @@ Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
 }
 
 Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept {
+  Reading reading(frames_);
   const Location source = frames_.place_of(entry.location());
   const NodeId node = source.node;
   Nanos lead{};
@@ -126,6 +127,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
     }
   }
   Errc result = wanted.count > 0 ? read(node, wanted, faulter) : Errc::ok;
+  reading.end();
   if (result != Errc::ok) {
     // The page itself is what counts, and it may be elsewhere.
     budget_.release(group.count - 1);
@@ -339,6 +341,7 @@ bool Pager::mend(PageNo page, Location home, std::byte* into, Faulter& faulter) 
     PagerStats::add(stats.mended);
     return true;
   };
+  Reading reading(frames_);
   const Places places = frames_.readable_places(home);
   bool seen = false;
   for (std::uint32_t copy = 0; copy < places.count; ++copy) {
@@ -349,6 +352,7 @@ bool Pager::mend(PageNo page, Location home, std::byte* into, Faulter& faulter) 
     if (is_right()) return true;
     faulter.wrong_at = places.at[copy];
   }
+  reading.end();
   // None could be read just now: one may be back in time.
   return !seen && read_anywhere(home, into) == Errc::ok && is_right();
 }
@@ -375,6 +379,7 @@ Errc Pager::read_anywhere(Location home, std::byte* into) noexcept {
   for (;;) {
     const Errc decided = frames_.wait_until_readable(home, patience);
     if (decided != Errc::ok) return decided;
+    const Reading reading(frames_);
     const Location place = frames_.place_of(home);
     const Segment segment{place.frame, 1, into};
     const Errc result = frames_.read(place.node, {&segment, 1});

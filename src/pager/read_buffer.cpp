@@ -87,6 +87,7 @@ void ReadBuffer::clear(Group& group) noexcept {
 bool ReadBuffer::notice(Group& group) noexcept {
   if (group.state != State::reading || !group.transfer.done()) return false;
   group.state = State::here;
+  frames_.end_reads(group.ticket);
   --under_way_;
   return true;
 }
@@ -105,6 +106,7 @@ std::optional<ReadBuffer::Coming> ReadBuffer::prepare(NodeId node) noexcept {
   clear(group);
   next_ = (next_ + 1) % count_;
   group.state = State::filling;
+  group.ticket = frames_.begin_reads();
   group.node = node;
   ++under_way_;
   return Coming(*this, group);
@@ -133,6 +135,7 @@ void ReadBuffer::begin(Group& group) noexcept {
   if (group.count == 0) {
     const std::lock_guard lock(mutex_);
     group.state = State::free;
+    frames_.end_reads(group.ticket);
     --under_way_;
     return;
   }

@@ -59,6 +59,7 @@ class ReadBuffer {
   struct Group {
     State state = State::free;
     NodeId node;
+    std::uint32_t ticket = 0;  // of Frames::begin_reads(), while it is filled or read
     std::uint32_t count = 0;
     std::uint32_t pins = 0;  // threads that look at it without the lock
     std::array<PageNo, kGroupPages> pages;
@@ -102,8 +103,8 @@ class ReadBuffer::Coming {
   Coming(ReadBuffer& buffer, Group& group) : buffer_(buffer), group_(group) {}
   [[nodiscard]] bool full() const noexcept { return group_.count == kGroupPages; }
   [[nodiscard]] std::uint32_t count() const noexcept { return group_.count; }
-  // REQUIRES: not full, the entry is locked by this thread, says that the page is in this frame, and stays locked until
-  // the read has begun; the page is not here.
+  // REQUIRES: not full, the entry is locked by this thread, and stays locked until the read has begun; the page is not
+  // here. The frame is where it was found to be since prepare().
   void add(PageNo page, FrameNo frame) noexcept { buffer_.add(group_, page, frame); }
   // With nothing in it, gives it up.
   void begin() noexcept { buffer_.begin(group_); }

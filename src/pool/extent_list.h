@@ -44,6 +44,26 @@ class ExtentList {
   // Moves extents out, to be given back to the node, as long as `keep` frames stay. Not for the fault path: `out`
   // grows.
   void drain(std::vector<Extent>& out, std::uint32_t keep = 0);
+  // ... those that `wanted` says.
+  template <typename Wanted>
+  void drain_if(std::vector<Extent>& out, Wanted&& wanted) {
+    out.reserve(out.size() + capacity_);
+    const std::lock_guard lock(mutex_);
+    std::uint32_t kept = 0;
+    std::uint32_t drained = 0;
+    for (std::uint32_t i = 0; i < size_; ++i) {
+      const Extent extent = extents_[i];
+      if (wanted(extent)) {
+        out.push_back(extent);
+        drained += extent.count;
+      } else {
+        extents_[kept++] = extent;
+      }
+    }
+    size_ = kept;
+    current_ = 0;
+    frames_.store(frames_.load(std::memory_order_relaxed) - drained, std::memory_order_relaxed);
+  }
   // Drops everything; from now on the list belongs to `owner`, whose slabs have 2^slab_order frames. Returns taken() of
   // the session that ended.
   std::uint64_t reset(NodeId owner, unsigned slab_order) noexcept;

@@ -51,6 +51,10 @@ class Frames {
   // To be called before the look at places_of(), and with what it returned when all writes there have ended.
   virtual std::uint32_t begin_writes() noexcept { return 0; }
   virtual void end_writes(std::uint32_t) noexcept {}
+  // The same for reads, and the look at place_of() or readable_places(): what was read there may be elsewhere, and the
+  // frames somebody else's, once they have ended. See Reading.
+  virtual std::uint32_t begin_reads() noexcept { return 0; }
+  virtual void end_reads(std::uint32_t) noexcept {}
   // After a read of the page failed: ok when it can be tried again, fenced when its bytes are lost, else timeout.
   virtual Errc wait_until_readable(Location home, const Deadline& deadline) noexcept {
     return wait_until_decided(home.node, deadline);
@@ -82,6 +86,24 @@ class Frames {
     submit(node, transfer);
     return wait(node, transfer);
   }
+};
+
+// The time from the look at where a page is to the end of its read.
+class Reading {
+ public:
+  explicit Reading(Frames& frames) noexcept : frames_(&frames), ticket_(frames.begin_reads()) {}
+  ~Reading() { end(); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  void end() noexcept {
+    if (frames_ != nullptr) frames_->end_reads(ticket_);
+    frames_ = nullptr;
+  }
+
+ private:
+  Frames* frames_;
+  const std::uint32_t ticket_;
 };
 
 }  // namespace comex

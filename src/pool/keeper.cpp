@@ -124,7 +124,8 @@ void Keeper::reconnect() {
 
 Nanos Keeper::beat_interval() const {
   // A node without a lease does not need to hear from us; we want to hear from it now and then.
-  return lease_ > Nanos::zero() ? std::max(lease_ / 3, Nanos(Millis(1))) : Nanos(std::chrono::seconds(3));
+  const Nanos hear(asked_ ? member_.config_.hear_asked : member_.config_.hear);
+  return lease_ > Nanos::zero() ? std::min(std::max(lease_ / 3, Nanos(Millis(1))), hear) : hear;
 }
 
 void Keeper::try_later() {
@@ -152,6 +153,7 @@ bool Keeper::attach(std::unique_ptr<Link> link) {
   {
     const std::lock_guard lock(member_.details_mutex_);
     member_.details_.info = info;
+    if (!resumed) member_.details_.asked.clear();
     member_.details_.last_error.clear();
   }
   const bool first = member_.state() == MemberState::connecting;
@@ -207,6 +209,7 @@ void Keeper::lose(const std::string& reason) {
   member_.gate_.close(Errc::fenced);
   session_.reset();
   sending_.clear();
+  asked_ = false;
   const std::uint64_t frames = member_.end_session();
   remember(reason);
   // Not at once: a node that fences everybody would have everybody back at the same moment.

@@ -89,6 +89,8 @@ class Keeper {
   bool refill();
   bool send_returns();
   bool send_unused();
+  bool hear_asked(std::uint32_t frames);
+  bool send_asked();
   bool send(std::vector<Extent> extents);
   void accept(const wire::GrantReply& reply);
   void refused(const Error& error);
@@ -121,6 +123,7 @@ class Keeper {
   bool given_up_ = false;        // no more ids: this node is not used again
   std::vector<Extent> sending_;  // a return whose reply has not come
   SlabLedger slabs_;
+  bool asked_ = false;  // to move frames elsewhere, when the node was last heard
   RefillEstimator estimator_;
   Backoff backoff_;
   Backoff ask_backoff_;

@@ -18,7 +18,7 @@ void Keeper::tend() {
   const bool suspect = member_.suspect_.load(std::memory_order_relaxed);
   if ((suspect || Clock::now() >= beat_at_) && !beat()) return;
   update_threshold();
-  if (!send_returns() || !send_unused()) return;
+  if (!send_returns() || !send_unused() || !send_asked()) return;
   if (wants_frames() && Clock::now() >= ask_at_) refill();
 }
 
@@ -33,6 +33,7 @@ bool Keeper::beat() {
   member_.meter_.decay(Clock::now() - decayed_at_, member_.config_.refill.peak_half_life);
   decayed_at_ = Clock::now();
   update_load(*load);
+  if (!hear_asked(load->asked)) return false;
   judge_speed(took);
   hooks_.changed();
   return true;
@@ -150,6 +151,35 @@ bool Keeper::send_unused() {
   std::vector<Extent> unused;
   member_.extents_.drain(unused, keep);
   return send(std::move(unused));
+}
+
+// Which slabs the node wants empty. What is in use there is for others to move: see MemberStatus::asked.
+bool Keeper::hear_asked(std::uint32_t frames) {
+  std::vector<std::uint32_t> slabs;
+  if (frames > 0) {
+    auto asked = member_.gate_.link()->asked();
+    if (!asked) return failed(asked.error());
+    slabs = *std::move(asked);
+  }
+  asked_ = !slabs.empty();
+  const std::lock_guard lock(member_.details_mutex_);
+  member_.details_.asked = std::move(slabs);
+  return true;
+}
+
+// What is at hand in slabs that the node wants empty.
+bool Keeper::send_asked() {
+  if (!asked_) return true;
+  std::vector<Extent> extents;
+  {
+    const std::lock_guard lock(member_.details_mutex_);
+    const auto& slabs = member_.details_.asked;
+    const unsigned order = member_.details_.info.slab_order;
+    member_.extents_.drain_if(extents, [&](const Extent& extent) {
+      return std::find(slabs.begin(), slabs.end(), extent.first.value >> order) != slabs.end();
+    });
+  }
+  return send(std::move(extents));
 }
 
 bool Keeper::send(std::vector<Extent> extents) {

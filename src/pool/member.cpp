@@ -154,6 +154,7 @@ MemberStatus Member::status() const {
   const std::lock_guard lock(details_mutex_);
   status.info = details_.info;
   status.load = details_.load;
+  status.asked = details_.asked;
   status.round_trip = details_.round_trip;
   status.losses = details_.losses;
   status.last_error = details_.last_error;

@@ -31,6 +31,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fabric/url.h"
 #include "pool/event_count.h"
@@ -51,6 +52,8 @@ struct MemberConfig {
   Millis backoff_first{100};             // a restart takes about this long
   Millis backoff_longest{10'000};        // a node that was away for hours is found again within seconds
   Millis slow_beat{500};                 // a beat that takes longer: the node is in trouble, new pages go elsewhere
+  Millis hear{1'000};                    // how often at least a node is heard of: it may want its memory back,
+  Millis hear_asked{200};                // ... and how often while it does
   Millis ask_again_first{50};            // after a "no", when no node has better
   Millis ask_again_longest{2'000};
 };
@@ -83,7 +86,8 @@ struct MemberStatus {
   Role role = Role::idle;
   NodeInfo info;  // zero until first connected
   wire::NodeLoad load;
-  Nanos round_trip{0};  // of control calls, smoothed
+  std::vector<std::uint32_t> asked;  // slabs that the node would have us move out of
+  Nanos round_trip{0};               // of control calls, smoothed
   std::uint32_t threshold = 0;
   std::uint32_t at_hand = 0;
   std::uint64_t in_use = 0;    // frames taken and not given back
@@ -158,6 +162,7 @@ class Member {
   struct {
     NodeInfo info;
     wire::NodeLoad load;
+    std::vector<std::uint32_t> asked;
     Nanos round_trip{0};
     std::uint64_t losses = 0;
     std::string last_error;

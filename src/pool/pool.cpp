@@ -156,10 +156,13 @@ std::optional<Run> Pool::take(std::uint32_t want) noexcept {
   return take_apart(want, {});
 }
 
-std::optional<Run> Pool::take_apart(std::uint32_t want, std::span<const NodeId> others) noexcept {
+std::optional<Run> Pool::take_apart(std::uint32_t want, std::span<const NodeId> others, std::uint32_t least) noexcept {
   const auto from = [&](std::size_t i) -> std::optional<Run> {
     if (i == kNobody || !is_apart(i, others)) return std::nullopt;
-    return members_[i]->take(want);
+    const auto run = members_[i]->take(want);
+    if (!run || run->count >= least) return run;
+    members_[i]->put_back(*run);
+    return std::nullopt;
   };
   // The preferred node first even when it says no by now: what is left of it keeps the process's pages together.
   if (const auto run = from(placement_.preferred())) return run;

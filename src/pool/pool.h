@@ -79,8 +79,8 @@ class Pool final : public Frames {
   void put_back(const Run& run) noexcept override;
   void give_back(const Run& run) noexcept override;
   [[nodiscard]] std::uint32_t at_hand() const noexcept override;
-  // As take(), but at another node, and in another failure domain, than these sessions are with.
-  std::optional<Run> take_apart(std::uint32_t want, std::span<const NodeId> others) noexcept;
+  // As take(), but at another node, and in another failure domain, than these sessions are with; at least so many.
+  std::optional<Run> take_apart(std::uint32_t want, std::span<const NodeId> others, std::uint32_t least = 1) noexcept;
   // When that finds none: ok, some are on their way; no_memory, such nodes have said no; disconnected, none is up.
   [[nodiscard]] Errc apart(std::span<const NodeId> others) const noexcept;
   void submit(NodeId node, Transfer& transfer) noexcept override;

@@ -25,6 +25,7 @@ inline std::size_t stack_number() noexcept {
 
 class Turnstile {
  public:
+  static constexpr std::uint32_t kStripes = 16;  // stack_number() gives four bits
   struct alignas(64) Stripe {
     std::atomic<std::uint32_t> inside{0};
   };
@@ -35,6 +36,11 @@ class Turnstile {
     return stripe;
   }
   static void leave(Stripe& stripe) noexcept { stripe.inside.fetch_sub(1, std::memory_order_release); }
+  // For those who cannot keep a reference.
+  [[nodiscard]] std::uint32_t number_of(const Stripe& stripe) const noexcept {
+    return static_cast<std::uint32_t>(&stripe - stripes_.data());
+  }
+  void leave(std::uint32_t number) noexcept { leave(stripes_[number]); }
 
   [[nodiscard]] bool anybody() const noexcept {
     return std::any_of(stripes_.begin(), stripes_.end(),
@@ -42,7 +48,7 @@ class Turnstile {
   }
 
  private:
-  std::array<Stripe, 16> stripes_;  // stack_number() gives four bits
+  std::array<Stripe, kStripes> stripes_;
 };
 
 }  // namespace comex

@@ -23,6 +23,10 @@ class Holdings {
   bool remove(const Extent& extent);
   [[nodiscard]] bool holds(const Extent& extent) const;
   [[nodiscard]] bool holds_any_of_slab(std::uint32_t slab) const { return slabs_.contains(slab); }
+  [[nodiscard]] std::uint32_t frames_of_slab(std::uint32_t slab) const {
+    const auto found = slabs_.find(slab);
+    return found == slabs_.end() ? 0 : found->second.held;
+  }
   [[nodiscard]] std::uint32_t frames() const { return frames_; }
   // Calls f with maximal runs of held frames, each within one slab.
   void for_each(const std::function<void(Extent)>& f) const;

@@ -8,7 +8,7 @@ void put(Writer& w, const Extent& extent) {
 }
 
 void put(Writer& w, const NodeLoad& load) {
-  w.put(load.free_frames).put(load.largest_free).put(load.clients).put(load.service_ns);
+  w.put(load.free_frames).put(load.largest_free).put(load.clients).put(load.service_ns).put(load.asked);
 }
 
 NodeLoad get_load(Reader& r) {
@@ -17,6 +17,7 @@ NodeLoad get_load(Reader& r) {
   load.largest_free = r.get<std::uint32_t>();
   load.clients = r.get<std::uint32_t>();
   load.service_ns = r.get<std::uint32_t>();
+  load.asked = r.get<std::uint32_t>();
   return load;
 }
 
@@ -41,6 +42,13 @@ bool get_extents(Reader& r, std::vector<Extent>& out) {
   return r.ok();
 }
 
+Bytes encode_slabs(std::span<const std::uint32_t> slabs) {
+  Writer w;
+  w.put(static_cast<std::uint32_t>(slabs.size()));
+  for (const auto slab : slabs) w.put(slab);
+  return w.take();
+}
+
 template <typename T>
 std::optional<T> if_finished(const Reader& r, T message) {
   if (!r.finished()) return std::nullopt;
@@ -54,7 +62,7 @@ std::optional<Header> decode_header(std::span<const std::byte, Header::kBytes> b
   std::memcpy(&header, bytes.data(), Header::kBytes);
   const unsigned type = header.type & ~unsigned{kReplyBit};
   const bool pages = type == static_cast<unsigned>(Type::read) || type == static_cast<unsigned>(Type::write);
-  if (type < static_cast<unsigned>(Type::hello) || type > static_cast<unsigned>(Type::write)) return std::nullopt;
+  if (type < static_cast<unsigned>(Type::hello) || type > static_cast<unsigned>(Type::lend)) return std::nullopt;
   if (header.body > kMaxBody) return std::nullopt;
   if (header.payload > (pages ? kMaxTransferPages * kPageSize : 0)) return std::nullopt;
   if (header.payload % kPageSize != 0) return std::nullopt;
@@ -227,10 +235,7 @@ std::optional<ShareReply> decode(ByteView body) {
 }
 
 Bytes encode(const Map& m) {
-  Writer w;
-  w.put(static_cast<std::uint32_t>(m.slabs.size()));
-  for (const auto slab : m.slabs) w.put(slab);
-  return w.take();
+  return encode_slabs(m.slabs);
 }
 
 template <>
@@ -243,9 +248,36 @@ std::optional<Map> decode(ByteView body) {
   return if_finished(r, std::move(m));
 }
 
+Bytes encode(const AskedReply& m) {
+  return encode_slabs(std::span(m.slabs).first(std::min<std::size_t>(m.slabs.size(), kMaxAsked)));
+}
+
+template <>
+std::optional<AskedReply> decode(ByteView body) {
+  Reader r(body);
+  AskedReply m;
+  const auto count = r.get<std::uint32_t>();
+  if (count > kMaxAsked || r.left() < std::size_t{count} * 4) return std::nullopt;
+  for (std::uint32_t i = 0; i < count; ++i) m.slabs.push_back(r.get<std::uint32_t>());
+  return if_finished(r, std::move(m));
+}
+
+Bytes encode(const Lend& m) {
+  Writer w;
+  w.put(m.frames);
+  return w.take();
+}
+
+template <>
+std::optional<Lend> decode(ByteView body) {
+  Reader r(body);
+  const Lend m{r.get<std::uint32_t>()};
+  return if_finished(r, m);
+}
+
 Bytes encode(const StatusReply& m) {
   Writer w;
-  w.put(m.nid.value).put(m.frames);
+  w.put(m.nid.value).put(m.frames).put(m.goal).put(m.present).put(m.lent);
   put(w, m.load);
   w.put(m.uptime_ms).put(m.metadata_bytes).put(m.pages_read).put(m.pages_written).put(m.client_count);
   const auto listed = std::min<std::size_t>(m.clients.size(), kMaxStatusClients);
@@ -265,6 +297,9 @@ std::optional<StatusReply> decode(ByteView body) {
   StatusReply m;
   m.nid.value = r.get<std::uint16_t>();
   m.frames = r.get<std::uint32_t>();
+  m.goal = r.get<std::uint32_t>();
+  m.present = r.get<std::uint32_t>();
+  m.lent = r.get<std::uint32_t>();
   m.load = get_load(r);
   m.uptime_ms = r.get<std::uint64_t>();
   m.metadata_bytes = r.get<std::uint64_t>();

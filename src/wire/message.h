@@ -20,7 +20,7 @@
 namespace comex::wire {
 
 inline constexpr std::uint32_t kMagic = 0x584d4f43;  // "COMX"
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
 
 // Limits on what a peer can ask for in one message.
 inline constexpr std::uint32_t kMaxSegments = 64;        // extents in one read or write
@@ -29,6 +29,7 @@ inline constexpr std::uint32_t kMaxExtents = 4096;       // extents in one grant
 inline constexpr std::uint32_t kMaxBody = 64 * 1024;     // bytes of body
 inline constexpr std::uint32_t kMaxHandshakeBody = 512;  // bytes of body before the peer has proved itself
 inline constexpr std::uint32_t kMaxSlabsPerMap = 64;     // descriptors in one map reply
+inline constexpr std::uint32_t kMaxAsked = 4096;         // slabs in one asked reply
 
 using Nonce = std::array<std::byte, 32>;
 using Mac = std::array<std::byte, 32>;
@@ -46,7 +47,8 @@ enum class Type : std::uint16_t {
   bye = 9,
   read = 10,
   write = 11,
-  // Later kinds (moving pages between nodes, giving back under pressure) take numbers from 12.
+  asked = 12,  // which slabs would you have me move out of
+  lend = 13,   // lend no more than so many frames
 };
 inline constexpr std::uint16_t kReplyBit = 0x8000;  // set in the type of a reply
 
@@ -109,6 +111,7 @@ struct NodeLoad {
   std::uint32_t largest_free = 0;  // frames in the largest free extent
   std::uint32_t clients = 0;
   std::uint32_t service_ns = 0;  // mean time to serve a grant
+  std::uint32_t asked = 0;       // frames of the client who hears this that the node would like to have back
 };
 
 struct GrantReply {
@@ -130,6 +133,16 @@ struct Map {
 };
 // Its reply has no body: one descriptor per slab, in order.
 
+// Slabs that the node wants empty and of which this client holds frames. Those it moves first come first.
+struct AskedReply {
+  std::vector<std::uint32_t> slabs;
+};
+
+struct Lend {
+  std::uint32_t frames = 0;  // all of them: UINT32_MAX
+};
+// Its reply has no body.
+
 struct StatusReply {
   struct Client {
     ClientId id;
@@ -140,7 +153,10 @@ struct StatusReply {
     std::uint32_t silent_ms = 0;
   };
   NodeId nid;
-  std::uint32_t frames = 0;
+  std::uint32_t frames = 0;   // of the arena
+  std::uint32_t goal = 0;     // that it is to have in memory at most
+  std::uint32_t present = 0;  // that are in memory now
+  std::uint32_t lent = 0;     // that clients hold
   NodeLoad load;
   std::uint64_t uptime_ms = 0;
   std::uint64_t metadata_bytes = 0;
@@ -172,6 +188,8 @@ Bytes encode(const GrantReply&);
 Bytes encode(const GiveBack&);
 Bytes encode(const ShareReply&);
 Bytes encode(const Map&);
+Bytes encode(const AskedReply&);
+Bytes encode(const Lend&);
 Bytes encode(const StatusReply&);
 Bytes encode_extents(std::span<const Extent>);
 

@@ -60,16 +60,34 @@ TEST(Message, every_truncation_is_refused) {
   }
 }
 
+TEST(Message, asked_and_lend_round_trip) {
+  const AskedReply asked{{1, 7, 4'000'000}};
+  const Bytes bytes = encode(asked);
+  EXPECT_EQ(decode<AskedReply>(bytes)->slabs, asked.slabs);
+  EXPECT_TRUE(decode<AskedReply>(encode(AskedReply{}))->slabs.empty());
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut) EXPECT_FALSE(decode<AskedReply>(ByteView(bytes).first(cut)));
+  EXPECT_EQ(decode<AskedReply>(encode(AskedReply{std::vector<std::uint32_t>(kMaxAsked + 1)}))->slabs.size(), kMaxAsked);
+  EXPECT_EQ(decode<Lend>(encode(Lend{12}))->frames, 12U);
+  EXPECT_FALSE(decode<Lend>(Bytes(3)));
+}
+
 TEST(Message, status_round_trip) {
   StatusReply status;
   status.nid = NodeId{5};
   status.frames = 1024;
-  status.load = {1, 2, 3, 4};
+  status.goal = 512;
+  status.present = 1000;
+  status.lent = 900;
+  status.load = {1, 2, 3, 4, 5};
   status.clients.push_back({ClientId{9}, "redis", "10.0.0.1:5", 2, 3, 4});
   status.client_count = 1;
   const auto back = decode<StatusReply>(encode(status));
   ASSERT_TRUE(back);
+  EXPECT_EQ(back->goal, 512U);
+  EXPECT_EQ(back->present, 1000U);
+  EXPECT_EQ(back->lent, 900U);
   EXPECT_EQ(back->load.service_ns, 4U);
+  EXPECT_EQ(back->load.asked, 5U);
   ASSERT_EQ(back->clients.size(), 1U);
   EXPECT_EQ(back->clients[0].peer, "10.0.0.1:5");
 }

@@ -48,6 +48,7 @@ Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t cop
   config.link.connect_timeout = config.link.control_timeout = config.link.transfer_timeout = kPatience;
   config.member.backoff_first = Millis(20);
   config.member.backoff_longest = Millis(100);
+  config.member.hear = config.member.hear_asked = Millis(50);
   config.member.ask_again_first = config.member.ask_again_longest = Millis(20);
   auto pool = Pool::open(std::move(config));
   if (!pool) throw std::runtime_error("the pool does not open: " + pool.error().message);
@@ -153,6 +154,33 @@ Errc write_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t se
 bool has_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed) {
   alignas(kPageSize) std::array<std::byte, kPageSize> page;
   return for_each_page(runs, [&](std::uint64_t number, Location where) {
+    const Reading reading(outpost);
+    const Location place = outpost.place_of(where);
+    const std::array segment{Segment{place.frame, 1, page.data()}};
+    return outpost.read(place.node, segment) == Errc::ok && page_is(page.data(), seed, number);
+  });
+}
+
+bool has_seed_in_time(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed) {
+  alignas(kPageSize) std::array<std::byte, kPageSize> page;
+  return for_each_page(runs, [&](std::uint64_t number, Location where) {
+    Errc result = Errc::disconnected;
+    for (const Deadline deadline(kPatience); result == Errc::disconnected && !deadline.passed();) {
+      if (outpost.wait_until_readable(where, deadline) != Errc::ok) break;
+      const Reading reading(outpost);
+      const Location place = outpost.place_of(where);
+      const std::array segment{Segment{place.frame, 1, page.data()}};
+      result = outpost.read(place.node, segment);
+    }
+    return result == Errc::ok && page_is(page.data(), seed, number);
+  });
+}
+
+bool has_seed_at(Outpost& outpost, const std::vector<Run>& runs, const Run& which, std::uint64_t seed) {
+  alignas(kPageSize) std::array<std::byte, kPageSize> page;
+  return for_each_page(runs, [&](std::uint64_t number, Location where) {
+    if (where.frame < which.first || which.first + which.count <= where.frame) return true;
+    const Reading reading(outpost);
     const Location place = outpost.place_of(where);
     const std::array segment{Segment{place.frame, 1, page.data()}};
     return outpost.read(place.node, segment) == Errc::ok && page_is(page.data(), seed, number);
@@ -162,6 +190,7 @@ bool has_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed
 bool has_seed_everywhere(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed, std::uint32_t copies) {
   alignas(kPageSize) std::array<std::byte, kPageSize> page;
   return for_each_page(runs, [&](std::uint64_t number, Location where) {
+    const Reading reading(outpost);
     const Places places = outpost.places_of(where);
     bool right = places.count == copies;
     for (std::uint32_t i = 0; i < places.count && right; ++i) {

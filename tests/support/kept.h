@@ -44,6 +44,8 @@ class Kept {
   // The node's process ends, and another takes its place.
   void stop_node(std::size_t node = 0) { nodes_[node].server.reset(); }
   void start_node(std::size_t node = 0);
+  // REQUIRES: it runs.
+  [[nodiscard]] Server& node(std::size_t node) { return *nodes_[node].server; }
   // Which of them it is, by its id in the pool. REQUIRES: it is up.
   [[nodiscard]] std::size_t number_of(NodeId node) const;
   // Until so many frames are held by processes, and so many processes are there.
@@ -67,6 +69,10 @@ std::vector<Run> take_exactly(Outpost& outpost, std::uint32_t frames);
 // Fills frame i of the runs with page i of the seed, or looks whether it has it.
 Errc write_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed);
 [[nodiscard]] bool has_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed);
+// ... wherever it is by now, as a fault does: false if there is a wrong page, or none.
+[[nodiscard]] bool has_seed_in_time(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed);
+// ... of one of the runs.
+[[nodiscard]] bool has_seed_at(Outpost& outpost, const std::vector<Run>& runs, const Run& which, std::uint64_t seed);
 // ... in all of so many copies.
 [[nodiscard]] bool has_seed_everywhere(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed,
                                        std::uint32_t copies);

@@ -261,4 +261,35 @@ void ChunkStore::add_place(ChunkNo chunk, const Run& place, std::uint32_t since)
   }
 }
 
+bool ChunkStore::move_place(ChunkNo chunk, const Run& from, const Run& to, std::uint32_t since) {
+  ChunkEntry& entry = map_[chunk.value];
+  for (auto& word : entry.places) {
+    const std::uint64_t place = word.load(std::memory_order_relaxed);
+    if ((place & ChunkEntry::kThere) == 0 || ChunkEntry::decode(place, 0) != from.at(0)) continue;
+    entry.since.store(since, std::memory_order_relaxed);
+    word.store(ChunkEntry::encode(to.at(0), true), std::memory_order_release);
+    return true;
+  }
+  add_place(chunk, to, since);
+  return false;
+}
+
+std::vector<ChunkNo> ChunkStore::in_slabs(NodeId node, unsigned slab_order,
+                                          std::span<const std::uint32_t> slabs) const {
+  std::vector<std::pair<std::uint32_t, ChunkNo>> found;
+  for (std::uint32_t number = 0; number < chunks_.size(); ++number) {
+    if (chunks_[number].size == 0) continue;
+    const Places its = places(ChunkNo{number});
+    for (std::uint32_t i = 0; i < its.count; ++i) {
+      const std::uint32_t frame = its.at[i].frame.value;
+      if (its.at[i].node != node || std::find(slabs.begin(), slabs.end(), frame >> slab_order) == slabs.end()) continue;
+      found.emplace_back(frame, ChunkNo{number});
+    }
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<ChunkNo> chunks;
+  for (const auto& [frame, chunk] : found) chunks.push_back(chunk);
+  return chunks;
+}
+
 }  // namespace comex

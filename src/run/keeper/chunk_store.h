@@ -10,7 +10,8 @@
 //
 // Invariants:
 //  1. A home that was taken is not taken again before it was given back.
-//  2. The places of a chunk change by lose() and add_place() alone, and are given back when no home of it is in use.
+//  2. The places of a chunk change by lose(), add_place() and move_place() alone, and are given back when no home of it
+//     is in use.
 //  3. While a chunk is sealed nothing is taken from it, and its places stay.
 #pragma once
 
@@ -78,6 +79,12 @@ class ChunkStore {
   [[nodiscard]] bool sealed(ChunkNo chunk) const { return at(chunk).sealed; }
   // One place more. REQUIRES: sealed, and it has fewer than kMostCopies. Those who hear of `since` may use it.
   void add_place(ChunkNo chunk, const Run& place, std::uint32_t since);
+  // One place for another, which is as long. The old is the caller's from now on; false if the chunk had it no more,
+  // and got one place more. REQUIRES: as add_place().
+  bool move_place(ChunkNo chunk, const Run& from, const Run& to, std::uint32_t since);
+  // Chunks that have a place in one of these slabs of the node, by their frames there.
+  [[nodiscard]] std::vector<ChunkNo> in_slabs(NodeId node, unsigned slab_order,
+                                              std::span<const std::uint32_t> slabs) const;
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;

@@ -68,8 +68,10 @@ bool KeeperServer::grant_some(Process& process) {
 std::optional<Run> KeeperServer::next_run(std::uint32_t want) {
   const auto standing = [this](ChunkNo chunk) {
     const Places places = store_->places(chunk);
-    return std::all_of(places.at.begin(), places.at.begin() + places.count,
-                       [this](const Location& place) { return nodes_.at(place.node.value).standing; });
+    return std::all_of(places.at.begin(), places.at.begin() + places.count, [this](const Location& place) {
+      const Node& node = nodes_.at(place.node.value);
+      return node.standing && !is_asked(node, place.frame);
+    });
   };
   const bool enough = store_->wasteful() || store_->most_free() >= kChunkFrames / 2;
   if (!enough) (void)make_chunks(want);
@@ -282,6 +284,10 @@ void KeeperServer::publish() {
   }
   status.thin = store_->thin();
   status.mended = mended_;
+  status.to_move = (leaving_.size() + left_.size()) * kChunkFrames;
+  for (const auto& [chunk, job] : mending_) status.to_move += job.from ? job.to.count : 0;
+  status.moved = moved_;
+  status.stuck = stuck_;
   const std::lock_guard lock(mutex_);
   status_ = status;
 }

@@ -159,6 +159,7 @@ class Keeping {
         notices_.look(room_.budget, options_.local, status, *pool_);
         notices_.look_at_nodes(*pool_);
         notices_.look_at_copies(status, *pool_);
+        notices_.look_at_moves(status);
       }
       for (const MemberStatus& node : pool_->status()) urls_[node.node.value] = node_ ? "this machine" : node.url;
       if (!running && status.processes == 0 && status.leaving == 0 && census_.living() == 0) return;

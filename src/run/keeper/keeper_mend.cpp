@@ -1,5 +1,5 @@
-// Chunks with fewer copies than they should have get new ones: sealed, copied, told of. See "Copies" in
-// docs/design-notes.md.
+// Chunks with fewer copies than they should have get new ones: sealed, copied, told of. Those that nodes want to have
+// back get another place in the same way (keeper_move.cpp). See "Copies" in docs/design-notes.md.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -20,18 +20,23 @@ constexpr Millis kSealPatience{2'000};  // for processes to answer; one that is 
 
 void KeeperServer::mend() {
   for (const ChunkCopier::Result& result : copier_->results()) copied(result);
+  settle_left();
   if (Clock::now() >= mend_at_) seal_some();
   for (auto at = mending_.begin(); at != mending_.end();) {
     Mending& job = at->second;
     const ChunkNo chunk{at->first};
     ++at;  // it may be gone in a moment
-    if (job.copying) continue;
-    if (nobody_writes(chunk, job)) {
+    if (job.copied) {
+      publish(chunk);
+    } else if (job.copying) {
+      continue;
+    } else if (nobody_writes(chunk, job)) {
       begin_copy(chunk, job);
     } else if (Clock::now() >= job.until) {
       stop_mending(chunk, true);
     }
   }
+  send_round();
 }
 
 // From the first place whose node answers.
@@ -46,9 +51,31 @@ void KeeperServer::begin_copy(ChunkNo chunk, Mending& job) {
   if (!job.copying) stop_mending(chunk, places.count > 0);
 }
 
-// Seals chunks and asks the processes to say when nothing they write there is under way any more.
+// Copies that are lost first: they may be the last but one.
 void KeeperServer::seal_some() {
-  bool some = false;
+  seal_thin();
+  if (thin_.empty() || mending_.empty()) seal_leaving();
+  if (!round_is_due_ && mending_.empty()) mend_at_ = Clock::now() + kMendAgain;
+}
+
+void KeeperServer::seal_for(ChunkNo chunk, const Run& to, std::optional<Run> from) {
+  store_->seal(chunk);
+  mending_[chunk.value] = Mending{to, from, seal_round_ + 1, last_number_, Clock::now() + kSealPatience, false, false};
+  round_is_due_ = true;
+}
+
+// Asks the processes to say when nothing that they began before is under way any more.
+void KeeperServer::send_round() {
+  if (std::exchange(round_is_due_, false)) ++seal_round_;
+  for (const auto& [number, process] : processes_) {
+    if (!process->talking() || !process->greeted || process->seal_sent == seal_round_ || is_silent(*process)) continue;
+    if (process->sealed == process->seal_sent) process->seal_at = Clock::now();
+    process->seal_sent = seal_round_;
+    if (!process->send(kw::Type::seal, kw::Seal{seal_round_})) end(*process);
+  }
+}
+
+void KeeperServer::seal_thin() {
   for (std::size_t looked = thin_.size(); looked > 0 && mending_.size() < kAtOnce; --looked) {
     const ChunkNo chunk = thin_.front();
     if (waits_in_vain(chunk)) {
@@ -64,30 +91,19 @@ void KeeperServer::seal_some() {
       break;
     }
     thin_.pop_front();
-    if (!needs) continue;
-    store_->seal(chunk);
-    mending_[chunk.value] = Mending{*to, seal_round_ + 1, last_number_, Clock::now() + kSealPatience, false};
-    some = true;
-  }
-  if (!some && mending_.empty()) mend_at_ = Clock::now() + kMendAgain;
-  if (!some) return;
-  ++seal_round_;
-  for (const auto& [number, process] : processes_) {
-    if (!process->talking() || !process->greeted || is_silent(*process)) continue;
-    if (process->sealed == process->seal_sent) process->seal_at = Clock::now();
-    process->seal_sent = seal_round_;
-    if (!process->send(kw::Type::seal, kw::Seal{seal_round_})) end(*process);
+    if (needs) seal_for(chunk, *to, std::nullopt);
   }
 }
 
-// Frames for one more copy of a chunk, on another node than it is on.
+// Frames for one more copy of a chunk, on another node than these.
 std::optional<Run> KeeperServer::find_place(const Places& places, std::uint32_t count) {
   std::vector<NodeId> used;
   for (std::uint32_t i = 0; i < places.count; ++i) used.push_back(places.at[i].node);
-  const auto run = pool_.take_apart(count, used);
+  const auto run = pool_.take_apart(count, used, count);
   if (!run) return std::nullopt;
   if (!nodes_.contains(run->node.value)) look_at_pool();  // a session that began a moment ago
-  if (run->count == count && nodes_.contains(run->node.value)) return run;
+  const auto node = nodes_.find(run->node.value);
+  if (node != nodes_.end() && !is_asked(node->second, run->first)) return run;
   pool_.put_back(*run);
   return std::nullopt;
 }
@@ -116,38 +132,57 @@ bool KeeperServer::nobody_writes(ChunkNo chunk, const Mending& job) const {
 void KeeperServer::stop_mending(ChunkNo chunk, bool again) {
   const auto found = mending_.find(chunk.value);
   pool_.give_back(found->second.to);
+  const bool moving = found->second.from.has_value();
   mending_.erase(found);
   store_->unseal(chunk);
   if (!again) return;
-  thin_.push_back(chunk);
+  if (!moving) thin_.push_back(chunk);  // find_leaving() finds the others
   mend_at_ = Clock::now() + kMendAgain;
 }
 
 void KeeperServer::copied(const ChunkCopier::Result& result) {
-  const ChunkNo chunk = result.job.chunk;
-  const Run to = result.job.to;
-  const bool lost = store_->places(chunk).count == 0;
-  if (lost || result.error != Errc::ok || !tell_place(chunk, to)) return stop_mending(chunk, !lost);
-  mended_ += to.count;
+  if (result.error != Errc::ok) return stop_mending(result.job.chunk, store_->places(result.job.chunk).count > 0);
+  Mending& job = mending_.at(result.job.chunk.value);
+  job.copied = true;
+  job.until = Clock::now() + kSealPatience;
+}
+
+// The copy is used, when all who hold frames of the chunk know the way there.
+void KeeperServer::publish(ChunkNo chunk) {
+  const Mending job = mending_.at(chunk.value);
+  if (store_->places(chunk).count == 0) return stop_mending(chunk, false);
+  // If it is to be the only place, they must be able to use it at once.
+  if (!tell_place(chunk, job.to, job.from.has_value())) {
+    if (!job.from || Clock::now() >= job.until) stop_mending(chunk, true);
+    return;
+  }
   mending_.erase(chunk.value);
-  store_->add_place(chunk, to, ++since_);
+  ++since_;
   for (const auto& [number, process] : processes_) {
     if (!process->holder.holds_any_of(kHome, chunk.value) || !process->talking()) continue;
     if (!tell_since(*process, since_)) end(*process);
+  }
+  if (job.from) {
+    leave_place(chunk, job);
+  } else {
+    mended_ += job.to.count;
+    store_->add_place(chunk, job.to, since_);
   }
   store_->unseal(chunk);
   if (store_->size(chunk) > 0 && store_->places(chunk).count < pool_.config().copies) thin_.push_back(chunk);
 }
 
-// All who hold frames of the chunk know the way there. False: they do not, and must not be told of the place.
-bool KeeperServer::tell_place(ChunkNo chunk, const Run& place) {
+// All who hold frames of the chunk know the way there, and can go it at once if they have to. False: they do not, and
+// must not be told of the place.
+bool KeeperServer::tell_place(ChunkNo chunk, const Run& place, bool at_once) {
   const auto node = nodes_.find(place.node.value);
   if (node == nodes_.end()) return false;
   for (const auto& [number, process] : processes_) {
     if (!process->talking() || !process->holder.holds_any_of(kHome, chunk.value)) continue;
     const Ready ready = prepare(*process, node->second, place.first);
     // Over lanes it can be used when they are there, and not before.
-    const bool knows = node->second.shm() ? ready == Ready::yes : process->nodes.contains(place.node.value);
+    const bool must = at_once || node->second.shm();
+    const bool knows = must ? ready == Ready::yes : process->nodes.contains(place.node.value);
     if (!knows && process->talking()) return false;
   }
   return true;

@@ -45,11 +45,12 @@ void KeeperServer::look_at_node(const MemberStatus& member) {
     if (found != nodes_.end() && found->second.standing) link_broke(found->second);
     return;
   }
-  if (found != nodes_.end() && found->second.link == now.link) return;
+  if (found != nodes_.end() && found->second.link == now.link) return hear_asked(found->second, member.asked);
   if (auto url = parse_url(member.url)) now.url = *std::move(url);
   const bool same_session = found != nodes_.end() && found->second.session.client == now.session.client &&
                             found->second.session.boot_id == now.session.boot_id;
   if (same_session) {
+    now.asked = found->second.asked;
     found->second = now;
     return link_changed(found->second);
   }

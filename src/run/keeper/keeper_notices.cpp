@@ -95,6 +95,25 @@ void Notices::look_at_copies(const KeeperStatus& status, const Pool& pool) {
   }
 }
 
+void Notices::look_at_moves(const KeeperStatus& status) {
+  if (!status.stuck) {
+    stuck_ = false;
+    stuck_since_ = {};
+  } else if (stuck_since_ == Clock::time_point{}) {
+    stuck_since_ = Clock::now();
+  } else if (!stuck_ && Clock::now() >= stuck_since_ + kSilence) {
+    stuck_ = true;
+    fmt::print(stderr,
+               "comex: a memory node wants its memory back, and no other has room: up to {} of the program stay there; "
+               "add a memory node\n",
+               size(status.to_move));
+  }
+  if (status.to_move > 0 || status.moved == moved_before_) return;
+  fmt::print(stderr, "comex: {} of the program were moved away from memory nodes that want their memory back\n",
+             size(status.moved - moved_before_));
+  moved_before_ = status.moved;
+}
+
 void Notices::lost(const Loss& loss, std::uint32_t copies) {
   if (copies > 1) {
     fmt::print(stderr, "comex: memory node {} is lost ({}), and with it one of {} copies of up to {} pages ({})\n",

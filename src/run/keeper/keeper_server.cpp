@@ -141,8 +141,9 @@ int KeeperServer::pause() const {
     if (process->wanted > 0) until = std::min(until, Clock::now() + config_.look_again);
     if (!process->talking()) until = std::min(until, process->look_at);
   }
-  if (!mending_.empty()) until = std::min(until, Clock::now() + config_.look_again);
-  if (!thin_.empty()) until = std::min(until, std::max(mend_at_, Clock::now() + config_.look_again));
+  if (!mending_.empty() || !left_.empty()) until = std::min(until, Clock::now() + config_.look_again);
+  if (!thin_.empty() || !leaving_.empty())
+    until = std::min(until, std::max(mend_at_, Clock::now() + config_.look_again));
   return Deadline::at(until).remaining_ms();
 }
 

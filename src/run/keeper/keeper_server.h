@@ -67,6 +67,9 @@ struct KeeperStatus {
   std::size_t refused = 0;    // processes that want frames and were told that there are none
   std::uint64_t thin = 0;     // frames, about, that have fewer copies than they should
   std::uint64_t mended = 0;   // copies of frames that were made again, ever
+  std::uint64_t to_move = 0;  // frames, about, that nodes want to have back
+  std::uint64_t moved = 0;    // frames that were moved from one node to another, ever
+  bool stuck = false;         // some of the former have no other place now
 };
 
 class KeeperServer {
@@ -100,6 +103,7 @@ class KeeperServer {
     Session session;
     std::uint64_t link = 0;
     bool standing = false;
+    std::vector<std::uint32_t> asked;  // slabs that it wants empty, sorted
     [[nodiscard]] bool shm() const { return url.scheme == Url::Scheme::unix_socket; }
   };
 
@@ -163,16 +167,21 @@ class KeeperServer {
   bool lanes_broke(Process& process, NodeId id);
 
   // --- keeper_mend.cpp: copies that are made again ---
-  // A chunk that is to get one place more.
+  // A chunk that is to get one place more, or another for one that it has.
   struct Mending {
     Run to;
+    std::optional<Run> from;         // which it is to lose
     std::uint32_t round = 0;         // processes that have answered this have no write to it under way
     std::uint64_t last_process = 0;  // those with higher numbers came after the seal
     Clock::time_point until{};       // ... and if they have not by then, it waits for another time
     bool copying = false;
+    bool copied = false;  // ... and to be told of
   };
   void mend();
   void seal_some();
+  void seal_thin();
+  void seal_for(ChunkNo chunk, const Run& to, std::optional<Run> from);
+  void send_round();
   void begin_copy(ChunkNo chunk, Mending& job);
   std::optional<Run> find_place(const Places& places, std::uint32_t count);
   [[nodiscard]] bool nobody_writes(ChunkNo chunk, const Mending& job) const;
@@ -180,9 +189,27 @@ class KeeperServer {
   [[nodiscard]] bool waits_in_vain(ChunkNo chunk) const;
   void stop_mending(ChunkNo chunk, bool again);
   void copied(const ChunkCopier::Result& result);
-  bool tell_place(ChunkNo chunk, const Run& place);
+  void publish(ChunkNo chunk);
+  bool tell_place(ChunkNo chunk, const Run& place, bool at_once);
   bool tell_since(Process& process, std::uint32_t since);
   void renew_for(Process& process, const KeptNode& kept, NodeId id);
+
+  // --- keeper_move.cpp: places that are given up while they are in use ---
+  // A place that a chunk had; it may still be read.
+  struct Left {
+    Run run;
+    ChunkNo chunk;
+    std::uint32_t round = 0;  // as in Mending
+    std::uint64_t last_process = 0;
+  };
+  void hear_asked(Node& node, std::vector<std::uint32_t> slabs);
+  [[nodiscard]] static bool is_asked(const Node& node, FrameNo frame);
+  [[nodiscard]] std::optional<Run> asked_place(ChunkNo chunk) const;
+  void find_leaving();
+  void seal_leaving();
+  void leave_place(ChunkNo chunk, const Mending& job);
+  [[nodiscard]] bool nobody_reads(const Left& left) const;
+  void settle_left();
 
   Pool& pool_;
   const KeeperConfig config_;
@@ -203,6 +230,11 @@ class KeeperServer {
   std::unique_ptr<ChunkCopier> copier_;
   std::deque<ChunkNo> thin_;                  // chunks that have fewer places than they should; some may be gone
   std::map<std::uint32_t, Mending> mending_;  // by chunk; all of them are sealed
+  std::deque<ChunkNo> leaving_;               // chunks with places that nodes want to have back; some may be gone
+  std::vector<Left> left_;
+  std::uint64_t moved_ = 0;
+  bool stuck_ = false;         // nothing of leaving_ has another place to go
+  bool round_is_due_ = false;  // somebody waits for the round after this
   std::uint32_t seal_round_ = 0;
   std::uint32_t since_ = 0;  // of the last late place
   std::uint64_t mended_ = 0;

@@ -155,9 +155,10 @@ Location Outpost::place_of(Location home) const noexcept {
   for (const auto& word : entry.places) {
     const std::uint64_t place = word.load(std::memory_order_acquire);
     if ((place & ChunkEntry::kThere) == 0) continue;
-    // The only one there will ever be need not be looked at: a transfer will find out.
+    if (!has_heard_of(entry, place)) continue;
+    // The only one there is need not be looked at: a transfer will find out.
     if (copies_ == 1 || usable(entry, place)) return ChunkEntry::decode(place, offset);
-    if (has_heard_of(entry, place)) any = place;
+    any = place;
   }
   // Copies may come and go while they are looked at one by one, or be new to this process: then there is none now.
   return any != 0 ? ChunkEntry::decode(any, offset) : Location{kNowhere, {}};
@@ -185,20 +186,6 @@ Places Outpost::readable_places(Location home) const noexcept {
     places.at[places.count++] = ChunkEntry::decode(place, home.frame.value % kChunkFrames);
   }
   return places;
-}
-
-// See "Copies" in docs/design-notes.md. If the age changed meanwhile it may be the end of this one that is waited for.
-std::uint32_t Outpost::begin_writes() noexcept {
-  for (;;) {
-    const std::uint32_t age = age_.load(std::memory_order_seq_cst);
-    writing_[age % 2].fetch_add(1, std::memory_order_seq_cst);
-    if (age_.load(std::memory_order_seq_cst) == age) return age % 2;
-    writing_[age % 2].fetch_sub(1, std::memory_order_seq_cst);
-  }
-}
-
-void Outpost::end_writes(std::uint32_t ticket) noexcept {
-  writing_[ticket].fetch_sub(1, std::memory_order_seq_cst);
 }
 
 // ok if a copy can be read; fenced if all are lost.

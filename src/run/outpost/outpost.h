@@ -40,6 +40,7 @@
 #include "base/mutex.h"
 #include "pool/frames.h"
 #include "run/chunk_map.h"
+#include "run/outpost/ages.h"
 #include "run/outpost/outpost_node.h"
 #include "run/outpost/run_list.h"
 #include "run/packet.h"
@@ -80,8 +81,10 @@ class Outpost final : public Frames {
   [[nodiscard]] Places places_of(Location home) const noexcept override;
   [[nodiscard]] Places readable_places(Location home) const noexcept override;
   [[nodiscard]] std::uint32_t copies() const noexcept override { return copies_; }
-  std::uint32_t begin_writes() noexcept override;
-  void end_writes(std::uint32_t ticket) noexcept override;
+  std::uint32_t begin_writes() noexcept override { return ages_.enter(); }
+  void end_writes(std::uint32_t ticket) noexcept override { ages_.leave(ticket); }
+  std::uint32_t begin_reads() noexcept override { return ages_.enter(); }
+  void end_reads(std::uint32_t ticket) noexcept override { ages_.leave(ticket); }
   Errc wait_until_readable(Location home, const Deadline& deadline) noexcept override;
   [[nodiscard]] bool is_near(NodeId node) const noexcept override;
   void submit(NodeId node, Transfer& transfer) noexcept override;
@@ -168,9 +171,7 @@ class Outpost final : public Frames {
   const ChunkEntry* map_ = nullptr;         // both from the welcome on
   std::uint32_t copies_ = 1;
   std::atomic<std::uint32_t> heard_{0};  // late places that can be used: ChunkEntry::since
-  // Writes under way, in two ages: those of the last that began before a seal was heard of come to an end.
-  std::atomic<std::uint32_t> age_{0};
-  std::array<std::atomic<std::uint32_t>, 2> writing_{};
+  Ages ages_;                            // of transfers: a new one for each round of seals
 
   mutable Mutex frames_mutex_;
   RunList at_hand_;  // guarded by frames_mutex_

@@ -65,7 +65,7 @@ Errc Outpost::after_fork_in_child() noexcept {
   asked_ = 0;
   heirs_due_ = 0;
   // Nothing of this process is under way; and whatever it begins sees the seals that its parent has yet to answer.
-  for (auto& writing : writing_) writing.store(0, std::memory_order_relaxed);
+  ages_.forget();
   seal_heard_ = seal_pending_ = seal_answered_ = 0;
   stock_ = config_.first_stock;
   for (std::uint16_t id = 0; id < ids_; ++id) {

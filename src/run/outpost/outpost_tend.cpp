@@ -129,17 +129,18 @@ bool Outpost::hear_welcome(std::span<const std::byte> message, ReceivedFds& fds)
   return welcomed_;
 }
 
-// What begins to write from now on sees the seals that were heard of; what began before is waited for, here and in the
-// next calls.
+// What begins from now on sees the map as it was when the keeper spoke, or newer; what began before is waited for, here
+// and in the next calls. Some of it may have failed and be under way all the same, in a lane that broke: the keeper
+// hears of that first.
 void Outpost::answer_seal() noexcept {
   if (seal_pending_ == seal_answered_ && seal_heard_ > seal_answered_) {
     drop_what_cannot_be_written();
     seal_pending_ = seal_heard_;
-    age_.fetch_add(1, std::memory_order_seq_cst);
+    ages_.begin_next();
   }
-  if (seal_pending_ == seal_answered_) return;
-  const std::uint32_t before = (age_.load(std::memory_order_relaxed) + 1) % 2;
-  if (writing_[before].load(std::memory_order_seq_cst) != 0) return;
+  if (seal_pending_ == seal_answered_ || !ages_.is_before_over()) return;
+  look_at_lanes();
+  if (!report_lanes()) return;
   const kw::Seal seal{seal_pending_};
   if (say(kw::Type::sealed, std::as_bytes(std::span(&seal, 1))) == Errc::ok) seal_answered_ = seal_pending_;
 }

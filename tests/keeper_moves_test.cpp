@@ -1,0 +1,185 @@
+// A keeper that moves pages away from a node while processes use them: nothing is lost, nothing is read from where it
+// was, and the node's memory is gone in the end.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "support/kept.h"
+
+namespace comex::test {
+namespace {
+
+constexpr std::uint64_t kMemory = TestNode::kMemory;
+
+class KeeperMoves : public testing::TestWithParam<Over> {
+ protected:
+  static void drain(Kept& kept, std::size_t node) { kept.node(node).limit(LendLimit::operator_word, 0); }
+  static bool empty(Kept& kept, std::size_t node) {
+    const auto status = kept.node(node).status();
+    return status.lent == 0 && status.present == 0;
+  }
+  static bool empty_soon(Kept& kept, std::size_t node, const std::vector<Outpost*>& outposts) {
+    return wait_until([&] {
+      for (Outpost* const outpost : outposts) outpost->tend();
+      return empty(kept, node);
+    });
+  }
+  static std::size_t first_node(Kept& kept, const Outpost& outpost, const std::vector<comex::Run>& runs) {
+    return kept.number_of(outpost.place_of(runs[0].at(0)).node);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Over, KeeperMoves, testing::Values(Over::shm, Over::tcp),
+                         [](const auto& over) { return over_name(over.param); });
+
+TEST_P(KeeperMoves, a_drained_node_gives_up_everything_and_nothing_is_lost) {
+  for (const std::uint32_t copies : {1U, 2U}) {
+    Kept kept(GetParam(), kMemory, copies + 1, copies);
+    const auto outpost = kept.outpost();
+    const auto runs = take_exactly(*outpost, 700);
+    ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+    const std::size_t drained = first_node(kept, *outpost, runs);
+    drain(kept, drained);
+    ASSERT_TRUE(empty_soon(kept, drained, {outpost.get()}));
+    EXPECT_TRUE(has_seed(*outpost, runs, 1));
+    EXPECT_TRUE(has_seed_everywhere(*outpost, runs, 1, copies));
+    EXPECT_GE(kept.keeper().status().moved, 700U);
+    // It can go, and nobody notices.
+    kept.stop_node(drained);
+    EXPECT_TRUE(wait_until([&] { return outpost->tend(), has_seed(*outpost, runs, 1); }));
+    const auto more = take_exactly(*outpost, 100);
+    EXPECT_EQ(write_seed(*outpost, more, 2), Errc::ok);
+    EXPECT_TRUE(has_seed(*outpost, more, 2));
+  }
+}
+
+// Readers never stop, and each page must be right each time.
+TEST_P(KeeperMoves, while_threads_read) {
+  Kept kept(GetParam(), 2 * kMemory, 2, 1);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 1500);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.emplace_back([&] {
+      while (!stop.load()) wrong += has_seed_in_time(*outpost, runs, 1) ? 0 : 1;
+    });
+  }
+  const std::size_t first = first_node(kept, *outpost, runs);
+  for (const std::size_t drained : {first, 1 - first, first}) {
+    kept.node(1 - drained).limit(LendLimit::operator_word, UINT64_MAX);
+    drain(kept, drained);
+    EXPECT_TRUE(empty_soon(kept, drained, {outpost.get()}));
+  }
+  stop = true;
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+// What is being read where it was is not given back before the read has ended.
+TEST_P(KeeperMoves, a_read_that_is_under_way_holds_its_frames) {
+  Kept kept(GetParam(), kMemory, 2, 1);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 64);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  const std::size_t drained = first_node(kept, *outpost, runs);
+  std::uint32_t ticket = 0;
+  // Begun once the chunk is sealed, or it would be waited for before that.
+  drain(kept, drained);
+  ASSERT_TRUE(wait_until([&] {
+    if (outpost->places_of(runs[0].at(0)).count == 0) return true;
+    return outpost->tend(), false;
+  }));
+  outpost->tend();
+  ticket = outpost->begin_reads();
+  const Location place = outpost->place_of(runs[0].at(0));
+  ASSERT_EQ(kept.number_of(place.node), drained);
+  ASSERT_TRUE(
+      wait_until([&] { return outpost->tend(), kept.number_of(outpost->place_of(runs[0].at(0)).node) != drained; }));
+  for (const Deadline deadline(Millis(200)); !deadline.passed(); std::this_thread::sleep_for(Millis(5)))
+    outpost->tend();
+  EXPECT_GT(kept.node(drained).status().lent, 0U);
+  outpost->end_reads(ticket);
+  EXPECT_TRUE(empty_soon(kept, drained, {outpost.get()}));
+  EXPECT_TRUE(has_seed(*outpost, runs, 1));
+}
+
+TEST_P(KeeperMoves, what_has_no_other_place_stays_and_is_said_to) {
+  Kept kept(GetParam(), kMemory, 2, 2);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 300);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  drain(kept, 0);
+  ASSERT_TRUE(wait_until([&] { return outpost->tend(), kept.keeper().status().stuck; }));
+  EXPECT_TRUE(has_seed_everywhere(*outpost, runs, 1, 2));
+  EXPECT_GT(kept.node(0).status().lent, 0U);
+  // Until it may stay.
+  kept.node(0).limit(LendLimit::operator_word, UINT64_MAX);
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), !kept.keeper().status().stuck; }));
+}
+
+TEST_P(KeeperMoves, a_node_that_shrinks_keeps_the_rest) {
+  Kept kept(GetParam(), 2 * kMemory, 2, 1);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 3000);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  const std::size_t smaller = first_node(kept, *outpost, runs);
+  kept.node(smaller).limit(LendLimit::configuration, 4 << 20);
+  EXPECT_TRUE(wait_until([&] {
+    outpost->tend();
+    const auto status = kept.node(smaller).status();
+    return status.present == 1024;
+  }));
+  EXPECT_TRUE(has_seed(*outpost, runs, 1));
+  EXPECT_GT(kept.node(smaller).status().lent, 0U);
+}
+
+// The node dies while it is being emptied: with one copy, what was moved is safe; with two, everything.
+TEST_P(KeeperMoves, the_node_dies_half_way) {
+  for (const std::uint32_t copies : {1U, 2U}) {
+    Kept kept(GetParam(), 2 * kMemory, copies + 1, copies);
+    const auto outpost = kept.outpost();
+    const auto runs = take_exactly(*outpost, 3000);
+    ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+    const std::size_t drained = first_node(kept, *outpost, runs);
+    drain(kept, drained);
+    ASSERT_TRUE(wait_until([&] { return outpost->tend(), kept.keeper().status().moved > 0; }));
+    const NodeId node = kept.pool().status()[drained].node;
+    kept.stop_node(drained);
+    for (const auto& run : runs) {
+      const Location place = outpost->place_of(run.at(0));
+      const bool was_moved = place.node != node;
+      if (copies == 1 && !was_moved) continue;
+      EXPECT_TRUE(wait_until([&] { return outpost->tend(), has_seed_at(*outpost, runs, run, 1); }));
+    }
+  }
+}
+
+// A process that is stopped delays its own pages only, and they leave when it goes on.
+TEST_P(KeeperMoves, a_process_that_does_not_answer) {
+  Kept kept(GetParam(), kMemory, 2, 1);
+  const auto stopped = kept.outpost();
+  const auto its = take_exactly(*stopped, 64);
+  ASSERT_EQ(write_seed(*stopped, its, 1), Errc::ok);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 500);
+  ASSERT_EQ(write_seed(*outpost, runs, 2), Errc::ok);
+  const std::size_t drained = first_node(kept, *outpost, runs);
+  drain(kept, drained);
+  EXPECT_TRUE(wait_until([&] {
+    outpost->tend();
+    for (const auto& run : runs) {
+      if (kept.number_of(outpost->place_of(run.at(0)).node) == drained) return false;
+    }
+    return true;
+  }));
+  EXPECT_TRUE(has_seed(*outpost, runs, 2));
+  EXPECT_TRUE(empty_soon(kept, drained, {outpost.get(), stopped.get()}));
+  EXPECT_TRUE(has_seed(*stopped, its, 1));
+}
+
+}  // namespace
+}  // namespace comex::test
