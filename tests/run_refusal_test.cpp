@@ -94,7 +94,6 @@ TEST_F(RunRefusal, a_pool_without_memory) {
 }
 
 TEST_F(RunRefusal, settings_come_from_the_configuration_too) {
-  std::filesystem::create_directories(folder_.path(".config/comex"));
   (void)folder_.file(".config/comex/comex.toml", "[run]\nlocal = \"1M\"\n");
   expect(run({}), 2, "--local 1.00 MiB");
   EXPECT_EQ(run({"--local", "16M"}).code, 0) << "flags win";

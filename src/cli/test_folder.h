@@ -28,6 +28,7 @@ class TestFolder {
 
   [[nodiscard]] std::string file(std::string_view name, std::string_view content, mode_t mode = 0600) const {
     std::string full = path(name);
+    std::filesystem::create_directories(std::filesystem::path(full).parent_path());
     std::ofstream(full) << content;
     ::chmod(full.c_str(), mode);
     return full;
