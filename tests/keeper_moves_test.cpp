@@ -29,20 +29,6 @@ class KeeperMoves : public testing::TestWithParam<Over> {
   static std::size_t first_node(Kept& kept, const Outpost& outpost, const std::vector<comex::Run>& runs) {
     return kept.number_of(outpost.place_of(runs[0].at(0)).node);
   }
-  // How many pages have a copy there.
-  static std::uint64_t pages_at(Kept& kept, const Outpost& outpost, const std::vector<comex::Run>& runs,
-                                std::size_t node) {
-    std::uint64_t count = 0;
-    for (const comex::Run& run : runs) {
-      for (std::uint32_t i = 0; i < run.count; ++i) {
-        const Places places = outpost.readable_places(run.at(i));
-        for (std::uint32_t copy = 0; copy < places.count; ++copy) {
-          count += kept.number_of(places.at[copy].node) == node;
-        }
-      }
-    }
-    return count;
-  }
 };
 INSTANTIATE_TEST_SUITE_P(Over, KeeperMoves, testing::Values(Over::shm, Over::tcp),
                          [](const auto& over) { return over_name(over.param); });
@@ -54,7 +40,7 @@ TEST_P(KeeperMoves, a_drained_node_gives_up_everything_and_nothing_is_lost) {
     const auto runs = take_exactly(*outpost, 700);
     ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
     const std::size_t drained = first_node(kept, *outpost, runs);
-    const std::uint64_t there = pages_at(kept, *outpost, runs, drained);
+    const std::uint64_t there = kept.pages_at(drained, *outpost, runs);
     drain(kept, drained);
     ASSERT_TRUE(empty_soon(kept, drained, {outpost.get()}));
     EXPECT_TRUE(has_seed(*outpost, runs, 1));

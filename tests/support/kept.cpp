@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <stdexcept>
@@ -73,6 +74,18 @@ void Kept::start_node(std::size_t node) {
   if (!started) throw std::runtime_error("the node does not start: " + started.error().message);
   server = *std::move(started);
   config.listen = "127.0.0.1:" + std::to_string(server->tcp_url()->port);
+}
+
+std::uint64_t Kept::pages_at(std::size_t node, const Outpost& outpost, const std::vector<Run>& runs) const {
+  std::uint64_t count = 0;
+  for (const Run& run : runs) {
+    for (std::uint32_t i = 0; i < run.count; ++i) {
+      const Places places = outpost.readable_places(run.at(i));
+      count += std::any_of(places.at.begin(), places.at.begin() + places.count,
+                           [&](const Location& place) { return number_of(place.node) == node; });
+    }
+  }
+  return count;
 }
 
 std::size_t Kept::number_of(NodeId node) const {

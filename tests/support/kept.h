@@ -48,6 +48,8 @@ class Kept {
   [[nodiscard]] Server& node(std::size_t node) { return *nodes_[node].server; }
   // Which of them it is, by its id in the pool. REQUIRES: it is up.
   [[nodiscard]] std::size_t number_of(NodeId node) const;
+  // How many of these pages have a copy on that node.
+  [[nodiscard]] std::uint64_t pages_at(std::size_t node, const Outpost& outpost, const std::vector<Run>& runs) const;
   // Until so many frames are held by processes, and so many processes are there.
   [[nodiscard]] bool frames_held_soon(std::uint64_t frames) const;
   [[nodiscard]] bool processes_soon(std::size_t processes) const;

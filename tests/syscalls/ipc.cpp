@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 
 #include "syscalls/suite.h"
@@ -98,7 +99,10 @@ CASE(shared_memory_segment) {
 }
 
 CASE(posix_message_queue) {
-  char* name = place_string("syscall_suite_queue");
+  char text_of_name[32];
+  std::snprintf(text_of_name, sizeof text_of_name, "syscall_suite_%d",
+                static_cast<int>(getpid()));  // others run beside
+  char* name = place_string(text_of_name);
   auto *wanted = place<mq_attr>(), *now = place<mq_attr>();
   wanted->mq_maxmsg = 3;
   wanted->mq_msgsize = 6000;
