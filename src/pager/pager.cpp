@@ -92,7 +92,7 @@ Served Pager::dirty(PageNo page, Word& word, Entry entry, Faulter& faulter) noex
 }
 
 Served Pager::unstage(PageNo page, Word& word, Faulter& faulter) noexcept {
-  const Miss miss{page, Miss::From::staging};
+  const Miss miss{.page = page, .from = Miss::From::staging, .offset = faulter.offset};
   const Plan plan = plan_for(miss, faulter);
   if (plan.used > 0) PagerStats::add(stats_of(faulter).along_used, plan.used);
   charge(1);

@@ -63,6 +63,7 @@ struct Faulter {
   PagerStats* stats = nullptr;      // where it counts; none: where the pager does
   std::uint32_t turn = 0;           // of its faults, for timing some of them
   bool timed = false;               // this one is
+  std::uint32_t offset = 0;         // where in its page it is, if that is known
   SharedHistory* shared = nullptr;  // used instead of its own, by who serves the faults of others
   std::uint32_t along = 0;          // pages that came with the last fault,
   std::uint32_t around = 0;         // ... and that were asked for, to wait in the read buffer

@@ -29,6 +29,7 @@ struct Pager::Group {
     frames[count] = frame;
     words[count++] = &word;
   }
+  [[nodiscard]] Line line() const noexcept { return {miss.page, miss.offset, plan.step}; }
   [[nodiscard]] Location home(std::uint32_t i) const noexcept {
     return Entry(words[i]->load(std::memory_order_relaxed)).location();
   }
@@ -92,7 +93,7 @@ struct Pager::Wanted {
 };
 
 Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
-  Group group(Miss{page, Miss::From::zeros}, word, {});
+  Group group(Miss{.page = page, .from = Miss::From::zeros, .offset = faulter.offset}, word, {});
   gather(group, Entry(PageState::untouched), faulter);
   const Slots there = group.place(0, [&](PageRun run, std::uint32_t) { return memory_.place_zeros(run); });
   tell_mapped(group, there, 0, faulter);
@@ -113,7 +114,8 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   const bool buffered = buffer_.take(page, faulter.bounce, faulter.timed ? &lead : nullptr);
   const bool far = !frames_.is_near(node);
   const std::uint32_t one_in = costs_[far].one_in(far ? 8 : 3);
-  Group group(Miss{page, buffered ? Miss::From::buffer : Miss::From::node, far, write, one_in}, word, source);
+  const Miss::From from = buffered ? Miss::From::buffer : Miss::From::node;
+  Group group(Miss{page, from, far, write, one_in, faulter.offset}, word, source);
   gather(group, entry, faulter);
   const auto bounce = [&](std::uint32_t i) { return faulter.bounce + i * kPageSize; };
   Wanted wanted;
@@ -228,9 +230,10 @@ void Pager::gather(Group& group, Entry entry, Faulter& faulter) noexcept {
 // Calls f(PageNo) for each page of the plan, by ascending address, from so many steps on to so many.
 template <typename F>
 void Pager::for_each_step(const Group& group, std::int64_t from, std::int64_t to, F&& f) noexcept {
-  const std::int64_t step = group.plan.step;
-  for (std::int64_t i = step > 0 ? from : to; step > 0 ? i <= to : i >= from; i += step > 0 ? 1 : -1) {
-    if (i != 0) f(group.miss.page + static_cast<std::uint64_t>(i * step));
+  const Line line = group.line();
+  const bool up = line.step.pages > 0;
+  for (std::int64_t i = up ? from : to; up ? i <= to : i >= from; i += up ? 1 : -1) {
+    if (i != 0) f(line.at(i));
   }
 }
 
@@ -309,9 +312,10 @@ std::uint32_t Pager::covered(const Group& group, Slots there) const noexcept {
     return false;
   };
   const bool all = there == slots_below(group.count);
+  const Line line = group.line();
   std::uint32_t steps = 0;
-  for (PageNo page = group.miss.page; steps < 2 * Plan::kMost; ++steps) {
-    page = page + static_cast<std::uint64_t>(group.plan.step);
+  for (; steps < 2 * Plan::kMost; ++steps) {
+    const PageNo page = line.at(std::int64_t{steps} + 1);
     const Entry entry = table_->load(page);
     if (!entry.busy() && !entry.is(PageState::resident)) break;
     if (!all && refused(page)) break;

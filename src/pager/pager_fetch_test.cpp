@@ -49,7 +49,7 @@ using Pages = std::vector<std::uint32_t>;
 
 TEST_F(PlannedTest, fault_bringsNoMoreThanItsSizesSay) {
   sizes_.along = 3;
-  begin_remote(100, {.step = 10, .after = 5});
+  begin_remote(100, {.step = {10}, .after = 5});
   EXPECT_EQ(load(100), 1100U);
   EXPECT_EQ(resident(), (Pages{100, 110, 120, 130}));
   expect_all_as_written();
@@ -67,7 +67,7 @@ TEST(PagerStats, addLead_countsByPowersOfTwo) {
 }
 
 TEST_F(PlannedTest, fault_strideIsOneReadAndMapped) {
-  begin_remote(100, {.step = 10, .after = 5});
+  begin_remote(100, {.step = {10}, .after = 5});
   EXPECT_EQ(load(100), 1100U);
   EXPECT_EQ(frames_->reads(), 1);
   EXPECT_EQ(resident(), (Pages{100, 110, 120, 130, 140, 150}));
@@ -80,7 +80,7 @@ TEST_F(PlannedTest, fault_strideIsOneReadAndMapped) {
 }
 
 TEST_F(PlannedTest, fault_strideBackwardsAndForwards) {
-  begin_remote(100, {.step = -7, .after = 3, .before = 2});
+  begin_remote(100, {.step = {-7}, .after = 3, .before = 2});
   store(100, 5);
   EXPECT_EQ(resident(), (Pages{79, 86, 93, 100, 107, 114}));
   EXPECT_EQ(load(100), 5U);
@@ -91,17 +91,17 @@ TEST_F(PlannedTest, fault_strideBackwardsAndForwards) {
 }
 
 TEST_F(PlannedTest, fault_noMoreThanFitsAndNothingElsewhere) {
-  begin_remote(10, {.step = -1, .after = 1000, .before = 1000});
+  begin_remote(10, {.step = {-1}, .after = 1000, .before = 1000});
   EXPECT_EQ(load(10), 1010U);
   EXPECT_EQ(resident().size(), 11U) << "there is nothing before the first page";
   planned_.at = kFirst + 1020;
-  planned_.planned = {.step = 1'000'000'000'000, .after = 31};
+  planned_.planned = {.step = {1'000'000'000'000}, .after = 31};
   EXPECT_EQ(load(1020), 2020U);
   EXPECT_EQ(resident().size(), 12U);
 }
 
 TEST_F(PlannedTest, fault_leavesOutWhatIsInAnotherState) {
-  begin_remote(100, {.step = 10, .after = 6});
+  begin_remote(100, {.step = {10}, .after = 6});
   EXPECT_EQ(load(120), 1120U);                   // here already
   pager_->clear(PageRun{kFirst + 130, 1});       // zeros
   pager_->hide(PageRun{kFirst + 140, 1}, true);  // not to be touched
@@ -115,7 +115,7 @@ TEST_F(PlannedTest, fault_leavesOutWhatIsInAnotherState) {
 }
 
 TEST_F(PlannedTest, fault_leavesOutWhatIsAtAnotherNode) {
-  begin_remote(0, {.step = 33, .after = 31}, 1024, 2);
+  begin_remote(0, {.step = {33}, .after = 31}, 1024, 2);
   const auto node_of = [&](std::uint32_t page) { return pager_->table().load(kFirst + page).location().node; };
   Pages same;
   for (std::uint32_t page = 0; page < 1024; page += 33) {
@@ -127,7 +127,7 @@ TEST_F(PlannedTest, fault_leavesOutWhatIsAtAnotherNode) {
 }
 
 TEST_F(PlannedTest, fault_strideIntoTheBuffer) {
-  begin_remote(100, {.step = 10, .after = 3, .before = 2, .mapped = false});
+  begin_remote(100, {.step = {10}, .after = 3, .before = 2, .mapped = false});
   EXPECT_EQ(load(100), 1100U);
   EXPECT_EQ(resident(), Pages{100});
   for (const std::uint32_t page : {110U, 80U}) {
@@ -137,7 +137,7 @@ TEST_F(PlannedTest, fault_strideIntoTheBuffer) {
   EXPECT_EQ(frames_->reads(), 2) << "the page itself, which is waited for, and the others";
   // What is there is mapped with another, without being read again.
   planned_.at = kFirst + 115;
-  planned_.planned = {.step = 5, .after = 3};
+  planned_.planned = {.step = {5}, .after = 3};
   EXPECT_EQ(load(115), 1115U);
   EXPECT_EQ(planned_.result.from_buffer, 2U);
   EXPECT_EQ(resident(), (Pages{80, 100, 110, 115, 120, 125, 130}));
@@ -145,7 +145,7 @@ TEST_F(PlannedTest, fault_strideIntoTheBuffer) {
 }
 
 TEST_F(PlannedTest, fault_readsAheadWithoutWaiting) {
-  begin_remote(100, {.step = 10, .after = 2, .ahead = 3});
+  begin_remote(100, {.step = {10}, .after = 2, .ahead = 3});
   frames_->hold_reads(true);
   EXPECT_EQ(load(100), 1100U);
   EXPECT_EQ(resident(), (Pages{100, 110, 120}));
@@ -153,7 +153,7 @@ TEST_F(PlannedTest, fault_readsAheadWithoutWaiting) {
   EXPECT_EQ(pager_->stats().pages_around, 3U);
   // The next fault of the stream maps what has been asked for, and reads nothing itself.
   planned_.at = kFirst + 130;
-  planned_.planned = {.step = 10, .after = 2};
+  planned_.planned = {.step = {10}, .after = 2};
   const int before = frames_->reads();
   EXPECT_EQ(load(130), 1130U);
   EXPECT_EQ(last_, Served::buffered);
@@ -187,12 +187,12 @@ TEST_F(PlannedTest, fault_whatIsOnItsWayIsClearedWrittenAndMoved) {
 TEST_F(PlannedTest, fault_zerosByAStride) {
   begin(1024, 1024, 1, planned_);
   planned_.at = kFirst + 100;
-  planned_.planned = {.step = 3, .after = 4};
+  planned_.planned = {.step = {3}, .after = 4};
   store(100, 1);
   EXPECT_EQ(resident(), (Pages{100, 103, 106, 109, 112}));
   EXPECT_EQ(faults(Served::zeros), 1U);
   planned_.at = kFirst + 500;
-  planned_.planned = {.step = 3, .after = 4, .mapped = false};
+  planned_.planned = {.step = {3}, .after = 4, .mapped = false};
   store(500, 1);
   EXPECT_EQ(resident().size(), 6U) << "zeros are not kept in the buffer";
   EXPECT_EQ(budget_.local(), 6U);
@@ -200,7 +200,7 @@ TEST_F(PlannedTest, fault_zerosByAStride) {
 
 TEST_F(PlannedTest, fault_withoutRoomNothingIsMappedAhead) {
   for (const bool near : {false, true}) {
-    begin_remote(100, {.step = 10, .after = 5});
+    begin_remote(100, {.step = {10}, .after = 5});
     frames_->near = near;
     words_.set(1, 0);
     EXPECT_EQ(load(100), 1100U);
@@ -224,7 +224,7 @@ TEST_F(PlannedTest, fault_runsThatLieInSeveralMappings) {
 }
 
 TEST_F(PlannedTest, fault_placesThatAreRefusedStayRemote) {
-  begin_remote(100, {.step = 10, .after = 3});
+  begin_remote(100, {.step = {10}, .after = 3});
   memory_->refuse = kFirst + 120;
   EXPECT_EQ(load(100), 1100U);
   EXPECT_EQ(resident(), (Pages{100, 110, 130}));

@@ -21,6 +21,7 @@
 
 #include "pager/page.h"
 #include "pager/prefetch/follower.h"
+#include "pager/prefetch/line.h"
 #include "pager/prefetch/trend.h"
 
 namespace comex {
@@ -48,38 +49,35 @@ struct Writes {
 };
 
 struct FaultStream {
-  PageNo last;                // where it faulted last
-  std::int32_t step = 0;      // its trend, in pages; 0: none is known
+  PageNo last;                // where it faulted last,
+  std::uint32_t offset = 0;   // ... and where in that page, if that is known
+  Step step;                  // its trend
   std::uint16_t covered = 0;  // so many steps from there on are in memory
   std::uint16_t brought = 0;  // ... of which so many were brought in for this stream
   std::uint16_t window = 0;   // how many were to come with the last fault
   std::uint16_t hits = 0;     // how many of those that came were used, as far as is known yet
   std::uint16_t credit = 0;
   Writes writes;
-  Deltas deltas;
+  Deltas deltas;       // in pages
+  Deltas byte_deltas;  // in bytes
 
-  void begin(PageNo page) noexcept {
+  void begin(PageNo page, std::uint32_t at_byte = 0) noexcept {
     last = page;
-    step = 0;
+    offset = at_byte;
+    step = {};
     covered = brought = window = hits = credit = 0;
     writes = {};
     deltas.clear();
+    byte_deltas.clear();
   }
+  [[nodiscard]] Line line() const noexcept { return {last, offset, step}; }
   // Where it faults next, if it goes on and uses all that is there.
-  [[nodiscard]] PageNo expected() const noexcept {
-    return last + static_cast<std::uint64_t>((std::int64_t{covered} + 1) * step);
-  }
+  [[nodiscard]] PageNo expected() const noexcept { return line().at(std::int64_t{covered} + 1); }
   // Where it is now, as far as is known.
   [[nodiscard]] PageNo place() const noexcept { return covered > 0 ? expected() : last; }
   // How many steps of the trend it is from the last fault to this one; 0: it does not lie on the trend, or is further
   // than expected.
-  [[nodiscard]] std::uint32_t steps_to(PageNo page) const noexcept {
-    const std::int64_t distance = std::abs(static_cast<std::int64_t>(page - last));
-    const std::int64_t stride = std::abs(std::int64_t{step});
-    if (stride == 0 || distance == 0 || distance > (std::int64_t{covered} + 1) * stride) return 0;
-    if ((page > last) != (step > 0) || distance % stride != 0) return 0;
-    return static_cast<std::uint32_t>(distance / stride);
-  }
+  [[nodiscard]] std::uint32_t steps_to(PageNo page) const noexcept { return line().steps_to(page, covered + 1U); }
   // A page that is mapped ahead says nothing when it is used. But who faults so many steps further on has passed by
   // those between, for they would have faulted otherwise.
   [[nodiscard]] std::uint32_t used(std::uint32_t steps) const noexcept {
@@ -90,8 +88,17 @@ struct FaultStream {
     const auto distance = static_cast<std::int64_t>(page - last);
     return std::abs(distance) > kFarthest ? 0 : static_cast<std::int32_t>(distance);
   }
-  void move_to(PageNo page) noexcept {
+  // The same in bytes, with each of so many steps; of none: all of it.
+  [[nodiscard]] std::int32_t byte_delta_to(PageNo page, std::uint32_t at_byte, std::uint32_t steps) const noexcept {
+    constexpr std::int64_t kFarthest = std::numeric_limits<std::int32_t>::max();
+    const std::int64_t distance = std::int64_t{delta_to(page)} * static_cast<std::int64_t>(kPageSize) +
+                                  (std::int64_t{at_byte} - std::int64_t{offset});
+    const std::int64_t each = steps > 0 && distance % steps == 0 ? distance / steps : distance;
+    return std::abs(each) > kFarthest ? 0 : static_cast<std::int32_t>(each);
+  }
+  void move_to(PageNo page, std::uint32_t at_byte = 0) noexcept {
     last = page;
+    offset = at_byte;
     covered = brought = 0;
   }
 };
@@ -160,12 +167,12 @@ struct History {
     }
   }
   // A new stream, in the place of another.
-  void begin(PageNo page) noexcept {
+  void begin(PageNo page, std::uint32_t at_byte = 0) noexcept {
     for (std::size_t tries = 1; tries < kStreams && streams[hand].credit > 0; ++tries) {
       --streams[hand].credit;
       hand = static_cast<std::uint8_t>((hand + 1) % kStreams);
     }
-    streams[hand].begin(page);
+    streams[hand].begin(page, at_byte);
     hand = static_cast<std::uint8_t>((hand + 1) % kStreams);
   }
 };

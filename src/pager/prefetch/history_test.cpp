@@ -9,10 +9,10 @@ namespace {
 
 constexpr PageNo kHere{1'000'000};
 
-FaultStream stream_at(PageNo last, std::int32_t step, std::uint16_t covered) {
+FaultStream stream_at(PageNo last, std::int64_t step, std::uint16_t covered) {
   FaultStream stream;
   stream.begin(last);
-  stream.step = step;
+  stream.step = {step};
   stream.covered = stream.brought = covered;
   return stream;
 }
@@ -63,7 +63,7 @@ TEST(History, begin_faultsAtRandomDoNotDriveOutWhatIsInUse) {
     history.streams[i].credit = 31;
   }
   for (std::uint64_t i = 0; i < 100; ++i) history.begin(PageNo{5'000'000 + i * 1000});
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(history.streams[i].step, 1) << i;
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(history.streams[i].step.pages, 1) << i;
 }
 
 TEST(History, begin_whatHasEndedGoesInTime) {
@@ -73,7 +73,7 @@ TEST(History, begin_whatHasEndedGoesInTime) {
     stream.credit = 31;
   }
   for (std::uint64_t i = 0; i < 300; ++i) history.begin(PageNo{5'000'000 + i * 1000});
-  for (std::size_t i = 0; i < History::kStreams; ++i) EXPECT_EQ(history.streams[i].step, 0) << i;
+  for (std::size_t i = 0; i < History::kStreams; ++i) EXPECT_EQ(history.streams[i].step.pages, 0) << i;
 }
 
 TEST(SharedHistory, with_nobodyWaitsAndNobodyMeets) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 namespace comex {
 
@@ -10,26 +11,28 @@ Plan Leap::plan(History& history, const Miss& miss) const noexcept {
   Plan plan;
   plan.stream = history.find(miss.page);
   if (plan.stream == History::kNone) {
-    history.begin(miss.page);
+    history.begin(miss.page, miss.offset);
     plan.stream = History::kWhole;
   }
   FaultStream& stream = history.streams[plan.stream];
   const std::uint32_t steps = stream.steps_to(miss.page);
   plan.used = stream.used(steps);
-  stream.deltas.push(steps > 0 ? stream.step : stream.delta_to(miss.page));
+  stream.deltas.push(steps > 0 ? static_cast<std::int32_t>(stream.step.pages) : stream.delta_to(miss.page));
+  stream.byte_deltas.push(stream.byte_delta_to(miss.page, miss.offset, steps));
   stream.hits = static_cast<std::uint16_t>(stream.hits + plan.used + (miss.from == From::buffer));
-  stream.move_to(miss.page);
+  stream.move_to(miss.page, miss.offset);
   // Pages that are just leaving, or are here already, are no reason to read others, unless all goes on as expected.
   if (miss.from == From::staging) return plan;
-  const std::int32_t trend = trend_of(stream);
-  if (miss.from == From::buffer && (trend == 0 || steps == 0)) return plan;
-  if (trend != 0) stream.step = trend;
+  const Step trend = trend_of(stream);
+  const bool found = trend.pages != 0;
+  if (miss.from == From::buffer && (!found || steps == 0)) return plan;
+  if (found) stream.step = trend;
   const std::uint32_t size = window_of(stream);
   stream.window = static_cast<std::uint16_t>(size);
   stream.hits = 0;
-  if (size == 0 || stream.step == 0) return plan;
+  if (size == 0 || stream.step.pages == 0) return plan;
   plan.step = stream.step;
-  if (trend != 0) {
+  if (found) {
     plan.after = size;
     if (miss.far) plan.read_ahead();
   } else if (miss.from == From::node) {
@@ -47,14 +50,18 @@ void Leap::brought(History& history, const Miss& miss, const Plan& plan, const B
   stream.hits = static_cast<std::uint16_t>(stream.hits + brought.from_buffer);
 }
 
-std::int32_t Leap::trend_of(const FaultStream& stream) const noexcept {
+Step Leap::trend_of(const FaultStream& stream) const noexcept {
   // While nothing comes along, a trend begins with two equal deltas: at random there are none, and nothing is counted.
-  if (stream.window == 0 && !stream.deltas.repeats()) return 0;
-  return find_trend(stream.deltas, config_.history, config_.split);
+  const bool by_byte = stream.byte_deltas.repeats();
+  if (stream.window == 0 && !by_byte && !stream.deltas.repeats()) return {};
+  const std::int64_t bytes = find_trend(stream.byte_deltas, config_.history, config_.split);
+  if (std::abs(bytes) >= static_cast<std::int64_t>(kPageSize)) return Step::of(bytes);
+  return {find_trend(stream.deltas, config_.history, config_.split)};
 }
 
 std::uint32_t Leap::window_of(const FaultStream& stream) const noexcept {
-  const bool follows = stream.step != 0 && stream.deltas.back(0) == stream.step;
+  const bool follows = stream.step.pages != 0 && (stream.deltas.back(0) == stream.step.pages ||
+                                                  stream.byte_deltas.back(0) == stream.step.in_bytes());
   const std::uint32_t wanted = stream.hits > 0 ? std::bit_ceil(stream.hits + 1U) : follows ? 1U : 0U;
   return std::max(std::min(wanted, config_.most), stream.window / 2U);
 }

@@ -27,8 +27,8 @@ class Leap final : public Prefetcher {
   void brought(History& history, const Miss& miss, const Plan& plan, const Brought& brought) const noexcept override;
 
  private:
-  // The trend now; 0: none.
-  [[nodiscard]] std::int32_t trend_of(const FaultStream& stream) const noexcept;
+  // The trend now, to the byte if there is one.
+  [[nodiscard]] Step trend_of(const FaultStream& stream) const noexcept;
   [[nodiscard]] std::uint32_t window_of(const FaultStream& stream) const noexcept;
 
   Config config_{};

@@ -42,19 +42,19 @@ TEST_F(LeapTest, plan_growsWithWhatIsUsed) {
     EXPECT_TRUE(plan.mapped);
     page += 10 * (1 + after);
   }
-  EXPECT_EQ(last_.step, 10);
+  EXPECT_EQ(last_.step.pages, 10);
   EXPECT_EQ(last_.used, 31U);
 }
 
 TEST_F(LeapTest, plan_backwardsToo) {
   grow(1'000'000, -3);
-  EXPECT_EQ(last_.step, -3);
+  EXPECT_EQ(last_.step.pages, -3);
   EXPECT_EQ(last_.after, 31U);
 }
 
 TEST_F(LeapTest, plan_wideStridesToo) {
   grow(1'000'000, 5000);
-  EXPECT_EQ(last_.step, 5000);
+  EXPECT_EQ(last_.step.pages, 5000);
   EXPECT_EQ(last_.after, 31U);
 }
 
@@ -74,12 +74,15 @@ TEST_F(LeapTest, plan_halvedAtMost) {
 TEST_F(LeapTest, plan_withoutATrendAroundThePageWithTheLast) {
   FaultStream& stream = history_.streams[3];
   stream.begin(PageNo{5000});
-  stream.step = 4;
+  stream.step = {4};
   stream.window = 16;
-  for (const std::int32_t delta : {1, 2, 3, 4, 5, 6, 7, 8}) stream.deltas.push(delta);
+  for (const std::int32_t delta : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    stream.deltas.push(delta);
+    stream.byte_deltas.push(delta * static_cast<std::int32_t>(kPageSize));
+  }
   History before = history_;
   Plan plan = fault(5030);
-  EXPECT_EQ(plan.step, 4);
+  EXPECT_EQ(plan.step.pages, 4);
   EXPECT_EQ(plan.before, 4U);
   EXPECT_EQ(plan.after, 4U);
   EXPECT_TRUE(plan.mapped) << "a near read costs no more by itself";
@@ -99,9 +102,10 @@ TEST_F(LeapTest, plan_withoutATrendAroundThePageWithTheLast) {
 TEST_F(LeapTest, plan_followsANewTrend) {
   std::uint64_t page = grow(10'000, 1);
   int faults = 0;
-  while (last_.step != 7 && faults < 100) {
+  while (last_.step.pages != 7 && faults < 100) {
     page += 7;
-    if (page <= history_.streams.front().last.value + last_.after * static_cast<std::uint64_t>(last_.step)) continue;
+    if (page <= history_.streams.front().last.value + last_.after * static_cast<std::uint64_t>(last_.step.pages))
+      continue;
     fault(page);
     ++faults;
   }

@@ -23,7 +23,7 @@ struct Neighbours {
   void add_to(Plan& plan, History& history, const Miss& miss) const noexcept {
     const std::uint32_t size = history.group > 1 ? history.group : ++history.misses % probe == 0 ? fewest : 1;
     plan.stream = History::kNone;
-    plan.step = 1;
+    plan.step = {1};
     plan.before = static_cast<std::uint32_t>(miss.page.value % size);
     plan.after = size - 1 - plan.before;
     plan.mapped = false;

@@ -7,12 +7,12 @@ namespace comex {
 Plan NextPages::plan(History& history, const Miss& miss) const noexcept {
   Plan plan;
   FaultStream& scan = history.streams.front();
-  const bool follows = scan.step != 0 && miss.page == scan.expected();
+  const bool follows = scan.step.pages != 0 && miss.page == scan.expected();
   if (miss.from == Miss::From::staging && !follows) return plan;
   if (miss.from == Miss::From::buffer && !follows) ++history.used;
   plan.stream = 0;
   if (follows) plan.used = scan.brought;
-  scan.step = 1;
+  scan.step = {1};
   scan.move_to(miss.page);
   if (miss.from == Miss::From::staging) return plan;
   const std::uint32_t window = follows ? std::max(config_.first, 2U * scan.window) : 0;

@@ -23,15 +23,15 @@ class Simulated {
   Simulated(const Prefetcher& prefetcher, bool far, std::uint32_t one_in = 8)
       : prefetcher_(prefetcher), far_(far), one_in_(one_in) {}
 
-  // `thread`: whose history it is.
-  void touch(std::uint64_t page, std::size_t thread = 0) {
+  // `thread`: whose history it is; `offset`: where in the page.
+  void touch(std::uint64_t page, std::size_t thread = 0, std::uint32_t offset = 0) {
     ++touched;
     const auto found = pages_.find(page);
     const Where where = found == pages_.end() ? Where::remote : found->second.where;
     if (where != Where::remote && std::exchange(found->second.unused, false)) ++used;
     if (where == Where::mapped) return;
     if (where == Where::remote) ++faults;
-    fault(page, where, thread);
+    fault(page, where, thread, offset);
   }
   [[nodiscard]] double coverage() const { return 1 - static_cast<double>(faults) / static_cast<double>(touched); }
   [[nodiscard]] double accuracy() const {
@@ -54,17 +54,18 @@ class Simulated {
   static constexpr std::size_t kMapped = 4096;
   static constexpr std::size_t kBuffer = 512;
 
-  void fault(std::uint64_t page, Where where, std::size_t thread) {
+  void fault(std::uint64_t page, Where where, std::size_t thread, std::uint32_t offset) {
     buffered += where == Where::buffer;
     put(page, Where::mapped, false);
-    const Miss miss{kFirst + page, where == Where::buffer ? Miss::From::buffer : Miss::From::node, far_, false,
-                    one_in_};
+    const Miss::From from = where == Where::buffer ? Miss::From::buffer : Miss::From::node;
+    const Miss miss{kFirst + page, from, far_, false, one_in_, offset};
     if (histories_.size() <= thread) histories_.resize(thread + 1);
     const Plan plan = prefetcher_.plan(histories_[thread], miss);
     known += plan.used;
+    const Line line{PageNo{page}, offset, plan.step};
     Brought result{.mapped = plan.mapped};
     for (std::int64_t i = -std::int64_t{plan.before}; i <= std::int64_t{plan.after}; ++i) {
-      const std::uint64_t other = page + static_cast<std::uint64_t>(i * plan.step);
+      const std::uint64_t other = line.at(i).value;
       const auto found = pages_.find(other);
       if (i == 0 || other > UINT32_MAX || (found != pages_.end() && found->second.where == Where::mapped)) continue;
       const bool here = found != pages_.end() && found->second.where == Where::buffer;
@@ -75,9 +76,7 @@ class Simulated {
       put(other, plan.mapped ? Where::mapped : Where::buffer, here ? found->second.unused : true);
     }
     if (result.pages == 0) return;
-    while (plan.mapped && is_mapped(page + static_cast<std::uint64_t>((result.covered + 1) * plan.step))) {
-      ++result.covered;
-    }
+    while (plan.mapped && is_mapped(line.at(std::int64_t{result.covered} + 1).value)) ++result.covered;
     prefetcher_.brought(histories_[thread], miss, plan, result);
   }
   bool is_mapped(std::uint64_t page) {
@@ -117,6 +116,19 @@ void stride10(Simulated& program) {
 }
 void wide_stride(Simulated& program) {
   for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(i * 300);
+}
+// Down the columns of a matrix with rows of 24,000 bytes.
+void columns(Simulated& program) {
+  for (std::uint64_t i = 0; i < kTouches; ++i) {
+    const std::uint64_t byte = i % 10'000 * 24'000 + i / 10'000 * kPageSize * 3 + 8;
+    program.touch(byte / kPageSize, 0, static_cast<std::uint32_t>(byte % kPageSize));
+  }
+}
+// Every tenth page, somewhere in it.
+void stride10_anywhere(Simulated& program) {
+  std::mt19937_64 random(8);
+  for (std::uint64_t i = 0; i < kTouches; ++i)
+    program.touch(i * 10, 0, static_cast<std::uint32_t>(random() % kPageSize));
 }
 void changing_stride(Simulated& program) {
   std::uint64_t page = 0;
@@ -172,6 +184,8 @@ constexpr std::array kWorkloads = {Workload{"sequential", sequential},
                                    Workload{"backwards", backwards},
                                    Workload{"stride 10", stride10},
                                    Workload{"stride 300", wide_stride},
+                                   Workload{"columns", columns},
+                                   Workload{"stride anywhere", stride10_anywhere},
                                    Workload{"changing stride", changing_stride},
                                    Workload{"4 streams", four_streams},
                                    Workload{"4 strides", four_strides},
@@ -212,6 +226,7 @@ TEST(Policies, whatTheyAreFor) {
       {leap, four_streams, 0.96, 0.99},      {leap, four_strides, 0.96, 0.99},
       {leap, four_threads, 0.96, 0.99},      {leap, close_rows, 0.8, 0.99},
       {leap, scan_and_random, 0.48, 0.99},   {leap, holes, 0.8, 0.85},
+      {leap, columns, 0.96, 0.99},           {leap, stride10_anywhere, 0.96, 0.99},
   };
   for (const bool far : {false, true}) {
     for (const Bound& bound : bounds) {

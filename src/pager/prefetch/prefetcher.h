@@ -27,13 +27,14 @@ struct Miss {
   bool far = false;  // at a node where one read costs more than its bytes: reading more at once saves something
   bool write = false;
   std::uint32_t one_in = 8;  // of pages that come along, one in so many must be used to be worth it
+  std::uint32_t offset = 0;  // where in the page it was, if that is known
 };
 
 struct Plan {
   static constexpr std::uint32_t kMost = 31;    // pages, before and after together; a fault brings no more
   static constexpr std::uint32_t kListed = 32;  // pages of a list
 
-  std::int64_t step = 1;                // from one page to the next
+  Step step{1};                         // from one page to the next
   std::uint32_t after = 0;              // so many in the direction of the step
   std::uint32_t before = 0;             // ... and against it
   bool mapped = true;                   // or else into the read buffer

@@ -15,7 +15,7 @@ Plan Strides::plan(History& history, const Miss& miss) const noexcept {
   const std::uint32_t steps = stream.steps_to(miss.page);
   plan.used = stream.used(steps);
   if (steps == 0) {
-    stream.step = stream.delta_to(miss.page);
+    stream.step = {stream.delta_to(miss.page)};
     stream.window = 0;
   } else if (miss.from != Miss::From::staging) {
     stream.window = static_cast<std::uint16_t>(std::min(config_.most, std::max(config_.first, 2U * stream.window)));

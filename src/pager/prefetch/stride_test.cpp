@@ -23,7 +23,7 @@ TEST(Strides, plan_twoEqualDistancesAreAStride) {
   for (const Step& step : steps) {
     const Miss miss{PageNo{step.page}};
     const Plan plan = prefetcher.plan(history, miss);
-    EXPECT_EQ(plan.step, step.step) << step.page;
+    EXPECT_EQ(plan.step.pages, step.step) << step.page;
     EXPECT_EQ(plan.after, step.after) << step.page;
     EXPECT_EQ(plan.used, step.used) << step.page;
     if (plan.after > 0) prefetcher.brought(history, miss, plan, Brought{.pages = plan.after, .covered = plan.after});

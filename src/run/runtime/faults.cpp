@@ -31,10 +31,11 @@ bool resolved(PageNo page, Served served, const Faulter& faulter) noexcept {
   }
 }
 
-bool make_resident(PageNo page, bool write) noexcept {
+bool make_resident(PageNo page, bool write, std::uint32_t offset) noexcept {
   ThreadState* const state = this_thread();
   if (state == nullptr) stop("a thread that the runtime does not know touched memory that is away");
   const Inside inside(process.crossing, state->inside);
+  state->faulter.offset = offset;
   const Served served = process.pager->fault(page, write, state->faulter);
   trace_fault(page, write, served, state->faulter, state->owner.load(std::memory_order_relaxed));
   wake_evictor();
@@ -66,7 +67,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   // A signal that somebody sent has no address.
   const bool fault = info->si_code > 0;
   const bool write = (frame.uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
-  const bool resolved = fault && make_resident(PageNo::of(info->si_addr), write);
+  const auto offset = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(info->si_addr) % kPageSize);
+  const bool resolved = fault && make_resident(PageNo::of(info->si_addr), write, offset);
   if (state != nullptr && before != 0) state->open_signals.store(0, std::memory_order_relaxed);
   if (resolved && state != nullptr && before != 0 && !state->waiting) deliver_aside(*state, frame);
   if (state != nullptr) state->selector = before;

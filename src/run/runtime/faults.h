@@ -16,7 +16,7 @@ bool equip(Faulter& faulter) noexcept;
 bool resolved(PageNo page, Served served, const Faulter& faulter) noexcept;
 
 // Makes a page resident for this thread, writable if it is to be written. As resolved().
-bool make_resident(PageNo page, bool write) noexcept;
+bool make_resident(PageNo page, bool write, std::uint32_t offset = 0) noexcept;
 
 // The same until it is so, and nobody is about to take it away: for pages that are pinned, so that it stays so.
 void settle(PageNo page, bool write) noexcept;
