@@ -212,6 +212,10 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_bool(c.run.encrypt, t); }},
     Setting{"run.replicas", "COMEX_REPLICAS", Kind::integer, "2",
             [](Config& c, Text t) { return read_replicas(c.run.replicas, t); }},
+    Setting{"run.backup", "COMEX_BACKUP", Kind::path, R"("/var/tmp")",
+            [](Config& c, Text t) { return read_text(c.run.backup, t); }},
+    Setting{"run.backup_size", "COMEX_BACKUP_SIZE", Kind::text, R"("8G")",
+            [](Config& c, Text t) { return read_memory(c.run.backup_size, t); }},
     Setting{"run.summary", "COMEX_SUMMARY", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.summary, t); }},
 };

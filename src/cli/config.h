@@ -62,7 +62,9 @@ struct RunSettings {
   Evict evict = Evict::two_queues;
   Checksums checksums = Checksums::automatic;
   bool encrypt = false;
-  std::uint32_t replicas = 1;  // nodes that each page is kept on
+  std::uint32_t replicas = 1;                // nodes that each page is kept on
+  std::string backup;                        // a folder; empty: none
+  std::optional<std::uint64_t> backup_size;  // not set: half of what is free there
 };
 
 struct Config {

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "cli/ask_nodes.h"
+#include "cli/backup_plan.h"
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/machine.h"
@@ -114,9 +115,17 @@ void print_json(const std::vector<Finding>& findings, bool ready) {
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
+std::vector<Finding> check_backup(const Config& config) {
+  const auto backup = plan_backup(config.run);
+  if (!backup) return {Finding{"backup", Verdict::missing, backup.error().message, ""}};
+  if (backup->folder.empty()) return {};
+  return {Finding{"backup", Verdict::ok,
+                  fmt::format("up to {} of the disk of {}", format_size(backup->bytes), backup->folder), ""}};
+}
+
 int doctor(const Config& config, bool json) {
   std::vector<Finding> findings = check_needs(Delivery::inline_signal);
-  for (const auto& more : {check_comforts(), check_pool(config)}) {
+  for (const auto& more : {check_comforts(), check_pool(config), check_backup(config)}) {
     findings.insert(findings.end(), more.begin(), more.end());
   }
   const bool ready = !first_missing(findings);
@@ -131,6 +140,8 @@ void add_doctor(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ConfigFlags>();
   flags->add(command, "--pool", "pool.nodes", "URL,...", "The memory nodes to look at (those of the configuration)");
   flags->add(command, "--replicas", "run.replicas", "1|2|3", "On how many of them each page is to be kept");
+  flags->add(command, "--backup", "run.backup", "DIR", "The folder that is to be the last resort");
+  flags->add(command, "--backup-size", "run.backup_size", "SIZE|auto", "How much of its disk may be used");
   flags->add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   auto json = std::make_shared<bool>(false);
   command.add_flag("--json", *json, "For programs");

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/units.h"
 #include "cli/accompany.h"
+#include "cli/backup_plan.h"
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/machine.h"
@@ -76,7 +77,12 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   }
   const bool network = std::any_of(options.pool.nodes.begin(), options.pool.nodes.end(),
                                    [](const Url& node) { return node.scheme != Url::Scheme::unix_socket; });
-  launch.sealing = sealing_for(config.run.encrypt, config.run.checksums, network);
+  auto backup = plan_backup(config.run);
+  if (!backup) return std::move(backup).error();
+  options.backup = *std::move(backup);
+  // A disk is not to be trusted, whatever the rest of the pool is.
+  const Checksums checksums = options.backup.folder.empty() ? config.run.checksums : Checksums::on;
+  launch.sealing = sealing_for(config.run.encrypt, checksums, network);
   if (!config.run.profile.empty()) {
     auto profile = find_profile(config.run.profile);
     if (!profile) return std::move(profile).error();
@@ -195,6 +201,11 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--replicas", "run.replicas", "1|2|3",
                     "On how many of them each page is kept, so that it outlives the others (1)");
+  flags->config.add(command, "--backup", "run.backup", "DIR",
+                    "A folder on a disk: where pages go when the pool is full, and where a copy is of those that have "
+                    "one node");
+  flags->config.add(command, "--backup-size", "run.backup_size", "SIZE|auto",
+                    "How much of that disk may be used (half of what is free)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   flags->config.add(command, "--checksums", "run.checksums", "on|off|auto",
                     "Whether pages that come back are compared with what left (auto: if they leave this machine)");

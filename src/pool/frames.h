@@ -50,6 +50,8 @@ class Frames {
   [[nodiscard]] virtual std::uint32_t copies() const noexcept { return 1; }
   // To be called before the look at places_of(), and with what it returned when all writes there have ended.
   virtual std::uint32_t begin_writes() noexcept { return 0; }
+  // A page is in all its places now. To be called before end_writes().
+  virtual void wrote(Location) noexcept {}
   virtual void end_writes(std::uint32_t) noexcept {}
   // The same for reads, and the look at place_of() or readable_places(): what was read there may be elsewhere, and the
   // frames somebody else's, once they have ended. See Reading.

@@ -100,6 +100,9 @@ Staging::Outcome Staging::collect(Batch& batch, bool wait) noexcept {
     }
     target.write_count = 0;
   }
+  if (failed == 0) {
+    for_each_slot(batch.targets[0].slots, [&](std::uint32_t slot) { frames_.wrote(batch.homes.at[slot]); });
+  }
   frames_.end_writes(batch.ticket);
   release(batch, homeless);  // only now: a copy of them may have been under way to another node
   const std::lock_guard lock(mutex_);

@@ -44,10 +44,13 @@ constexpr FrameNo first_home(ChunkNo chunk) {
 }
 
 struct ChunkEntry {
-  // A place: whether there is one (bit 63), whether it is late (bit 62), its node and its first frame.
+  // A place: whether there is one (bit 63), of which kind (bits 62, 61), its node and its first frame.
   static constexpr std::uint64_t kThere = std::uint64_t{1} << 63;
   // Not there when the chunk was made: who holds frames of the chunk can use it once it has heard of `since`.
   static constexpr std::uint64_t kLate = std::uint64_t{1} << 62;
+  // A copy on the disk, made behind everybody's back: only the keeper writes it, and a page can be read there if
+  // run/backup_map.h says so.
+  static constexpr std::uint64_t kBackup = std::uint64_t{1} << 61;
   static constexpr std::uint32_t kSealed = 1;  // nobody begins to write there
 
   std::array<std::atomic<std::uint64_t>, kMostCopies> places{};

@@ -17,14 +17,15 @@
 //   lanes      NodeRef            none          my lanes to that node broke: new ones, please. Sent before the
 //                                               give_back of any frame that a broken lane may still carry a write to.
 //                                               shm: its fence was raised; you may not have noticed
+//                                               disk: it cannot be written any more
 //   sealed     Seal               none          the answer to seal
 //
 //   keeper -> process
 //   type       body               descriptors
-//   welcome    Welcome            lifeline,     the answer to hello. Map both: see run/lifeline.h. An heir has them
-//                                 map           already, and gets neither
-//   node       Node               fence (shm)   frames of this node may follow. For a node that was told before: a new
-//                                               session, under the same id; nothing of the old one is held by anybody
+//   welcome    Welcome            lifeline,     the answer to hello. Map all: see run/lifeline.h and, if there is a
+//                                 map, backup   backup, run/backup_map.h. An heir has them already, and gets none
+//   node       Node               fence (shm),  frames of this node may follow. For a node that was told before: a new
+//                                 file (disk)   session, under the same id; nothing of the old one is held by anybody
 //   slab       Slab               its memory    shm: map it, in place of what was there
 //   back       NodeRef            lanes (tcp)   the node can be used (again)
 //   away       NodeRef            none          it cannot be used now; its frames may come back
@@ -39,8 +40,8 @@
 //   place      Since              none          late places up to this can be used: you know their nodes and slabs
 //   closing    Closing            none          the keeper ends the connection, and why
 //
-// After node a tcp node is away until back brings lanes; an shm node can be used at once. A message that makes no sense
-// ends the connection.
+// After node a tcp node is away until back brings lanes; an shm node can be used at once, and so can the disk, of which
+// a process hears right after welcome (an heir has it already). A message that makes no sense ends the connection.
 //
 // Trivially copyable, for both ends; part of the code inside programs.
 #pragma once
@@ -57,13 +58,16 @@
 
 namespace comex::keeper_wire {
 
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::size_t kMaxMessage = 64 * 1024;
 inline constexpr std::size_t kMaxRuns = 4096;        // in one message: 48 KiB
 inline constexpr std::size_t kMaxDescriptors = 16;   // with one message
 inline constexpr std::size_t kMaxLanes = 8;          // to one node, for one process
 inline constexpr std::uint32_t kMaxWant = 1U << 20;  // frames asked for and not yet granted, by one process: 4 GiB
 inline constexpr std::uint16_t kMaxNodes = 4096;     // ids of sessions, over the life of the pool (PoolConfig::max_ids)
+
+// The file of --backup, as if it were one more node.
+inline constexpr NodeId kDisk{kMaxNodes};
 
 enum class Type : std::uint32_t {
   hello = 1,
@@ -85,7 +89,7 @@ enum class Type : std::uint32_t {
   place,
 };
 
-enum class Medium : std::uint8_t { shm = 1, tcp = 2 };
+enum class Medium : std::uint8_t { shm = 1, tcp = 2, disk = 3 };
 
 struct Head {
   Type type{};

@@ -30,7 +30,8 @@ OutpostConfig outpost_config() {
   return config;
 }
 
-Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t copies) : nodes_(nodes) {
+Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t copies, KeeperConfig keeping)
+    : nodes_(nodes) {
   static std::atomic<int> number{0};
   PoolConfig config;
   config.copies = copies;
@@ -54,7 +55,7 @@ Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t cop
   auto pool = Pool::open(std::move(config));
   if (!pool) throw std::runtime_error("the pool does not open: " + pool.error().message);
   pool_ = *std::move(pool);
-  auto keeper = KeeperServer::start(*pool_);
+  auto keeper = KeeperServer::start(*pool_, std::move(keeping));
   if (!keeper) throw std::runtime_error("the keeper does not start: " + keeper.error().message);
   keeper_ = *std::move(keeper);
   name_ = "@comex-test-" + std::to_string(::getpid()) + "-" + std::to_string(++number);
@@ -158,6 +159,7 @@ Errc write_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t se
       const std::array segment{Segment{places.at[i].frame, 1, page.data()}};
       result = outpost.write(places.at[i].node, segment);
     }
+    if (result == Errc::ok) outpost.wrote(where);
     outpost.end_writes(ticket);
     return result == Errc::ok;
   });

@@ -31,12 +31,13 @@ using OutpostOwner = std::unique_ptr<Outpost, DestroyOutpost>;
 class Kept {
  public:
   // `memory` is each node's.
-  explicit Kept(Over over, std::uint64_t memory = TestNode::kMemory, std::size_t nodes = 1, std::uint32_t copies = 1);
+  explicit Kept(Over over, std::uint64_t memory = TestNode::kMemory, std::size_t nodes = 1, std::uint32_t copies = 1,
+                KeeperConfig config = {});
   ~Kept();
 
   [[nodiscard]] const std::string& name() const { return name_; }  // where the keeper listens
   [[nodiscard]] Pool& pool() { return *pool_; }
-  [[nodiscard]] KeeperServer& keeper() { return *keeper_; }
+  [[nodiscard]] KeeperServer& keeper() const { return *keeper_; }
   // Throws, and fails the test, if the keeper does not welcome it.
   [[nodiscard]] OutpostOwner outpost(OutpostConfig config = outpost_config()) const;
 

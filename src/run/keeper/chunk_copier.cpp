@@ -7,11 +7,12 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "run/keeper_wire.h"
 
 namespace comex {
 
-ChunkCopier::ChunkCopier(Frames& frames, std::uint64_t rate, int wake)
-    : frames_(frames), rate_(rate), wake_(wake), buffer_(kChunkFrames << kPageShift), thread_([this] { run(); }) {}
+ChunkCopier::ChunkCopier(Frames& frames, const BackupFile* disk, std::uint64_t rate, int wake)
+    : frames_(frames), disk_(disk), rate_(rate), wake_(wake), buffer_(kBatchBytes), thread_([this] { run(); }) {}
 
 ChunkCopier::~ChunkCopier() {
   {
@@ -56,6 +57,7 @@ void ChunkCopier::run() {
 Errc ChunkCopier::move(const Job& job) {
   const auto go = [&](Direction direction, const Run& run) {
     const std::array segment{Segment{run.first, run.count, buffer_.data()}};
+    if (run.node == keeper_wire::kDisk) return disk_->move(direction, segment[0]);
     Transfer transfer(direction, segment, Priority::bulk);
     frames_.submit(run.node, transfer);
     return frames_.wait(run.node, transfer);

@@ -10,8 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/aligned_bytes.h"
 #include "base/expected.h"
 #include "pool/frames.h"
+#include "run/backup/backup_file.h"
 #include "run/chunk_map.h"
 
 namespace comex {
@@ -28,8 +30,9 @@ class ChunkCopier {
     Errc error = Errc::ok;
   };
 
-  // `wake` is an eventfd to write to when there is a result. `rate`: bytes in a second, at most.
-  ChunkCopier(Frames& frames, std::uint64_t rate, int wake);
+  // `wake` is an eventfd to write to when there is a result. `rate`: bytes in a second, at most. `disk`: where chunks
+  // may come from, too; it must outlive this, and may be null.
+  ChunkCopier(Frames& frames, const BackupFile* disk, std::uint64_t rate, int wake);
   // Waits for the transfer that is under way.
   ~ChunkCopier();
 
@@ -42,10 +45,11 @@ class ChunkCopier {
   Errc move(const Job& job);
 
   Frames& frames_;
+  const BackupFile* const disk_;
   const std::uint64_t rate_;
   const int wake_;
-  std::vector<std::byte> buffer_;  // of the thread
-  std::mutex mutex_;               // guards all below
+  const AlignedBytes buffer_;  // of the thread
+  std::mutex mutex_;           // guards all below
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   std::vector<Result> results_;

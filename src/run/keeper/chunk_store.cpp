@@ -8,6 +8,8 @@
 #include <bit>
 #include <utility>
 
+#include "run/keeper_wire.h"
+
 namespace comex {
 namespace {
 
@@ -62,7 +64,7 @@ ChunkStore::~ChunkStore() {
 void ChunkStore::unlink(std::uint32_t number) {
   Chunk& chunk = chunks_[number];
   if (chunk.list == kNoList) return;
-  (chunk.before == kNone ? heads_[chunk.list] : chunks_[chunk.before].next) = chunk.next;
+  (chunk.before == kNone ? heads_[chunk.kind][chunk.list] : chunks_[chunk.before].next) = chunk.next;
   if (chunk.next != kNone) chunks_[chunk.next].before = chunk.before;
   chunk.next = chunk.before = kNone;
   chunk.list = kNoList;
@@ -72,9 +74,10 @@ void ChunkStore::link(std::uint32_t number, std::uint32_t list) {
   Chunk& chunk = chunks_[number];
   chunk.list = static_cast<std::uint8_t>(list);
   if (list == kNoList) return;
-  chunk.next = heads_[list];
+  std::uint32_t& head = heads_[chunk.kind][list];
+  chunk.next = head;
   if (chunk.next != kNone) chunks_[chunk.next].before = number;
-  heads_[list] = number;
+  head = number;
 }
 
 bool ChunkStore::whole(const Chunk& chunk) const {
@@ -94,8 +97,9 @@ void ChunkStore::drop(std::uint32_t number) {
   unlink(number);
   Chunk& chunk = chunks_[number];
   const Places was = places(ChunkNo{number});
+  if (const auto part = backup(ChunkNo{number})) give_back_(*part);
   for (std::uint32_t i = 0; i < was.count; ++i) give_back_(Run{was.at[i].node, was.at[i].frame, chunk.size});
-  if (!chunk.lost) free_ -= chunk.size;
+  if (!chunk.lost) free_[chunk.kind] -= chunk.size;
   if (chunk.thin) thin_ -= chunk.size;
   chunk = Chunk{};
   unused_.push_back(number);
@@ -123,16 +127,21 @@ std::optional<ChunkNo> ChunkStore::add(std::span<const Run> places) {
   Chunk& chunk = chunks_[number];
   chunk.size = static_cast<std::uint8_t>(places.front().count);
   chunk.free = slots_below(chunk.size);
-  free_ += chunk.size;
+  chunk.kind = places.front().node == keeper_wire::kDisk ? Kind::disk : Kind::nodes;
+  free_[chunk.kind] += chunk.size;
   link(number, chunk.size);
   count_places(number);
   return ChunkNo{number};
 }
 
-std::optional<Run> ChunkStore::take(std::uint32_t want, const Admits& admits) {
+std::optional<Run> ChunkStore::take_on_disk(std::uint32_t want) {
+  return take_from(Kind::disk, want, [](ChunkNo) { return true; });
+}
+
+std::optional<Run> ChunkStore::take_from(Kind kind, std::uint32_t want, const Admits& admits) {
   for (std::uint32_t list = kChunkFrames; list > 0; --list) {
-    while (heads_[list] != kNone) {
-      const std::uint32_t number = heads_[list];
+    while (heads_[kind][list] != kNone) {
+      const std::uint32_t number = heads_[kind][list];
       unlink(number);
       if (!admits(ChunkNo{number})) {
         link(number, kAside);
@@ -142,8 +151,8 @@ std::optional<Run> ChunkStore::take(std::uint32_t want, const Admits& admits) {
       const Stretch stretch = longest(chunk.free);
       const std::uint32_t count = std::min(want, stretch.count);
       chunk.free &= ~bits_of(stretch.first, count);
-      free_ -= count;
-      used_ += count;
+      free_[kind] -= count;
+      used_[kind] += count;
       link(number, static_cast<std::uint32_t>(std::popcount(chunk.free)));
       return Run{kHome, first_home(ChunkNo{number}) + stretch.first, count};
     }
@@ -152,8 +161,8 @@ std::optional<Run> ChunkStore::take(std::uint32_t want, const Admits& admits) {
 }
 
 void ChunkStore::look_again() {
-  while (heads_[kAside] != kNone) {
-    const std::uint32_t number = heads_[kAside];
+  while (heads_[Kind::nodes][kAside] != kNone) {
+    const std::uint32_t number = heads_[Kind::nodes][kAside];
     unlink(number);
     link(number, static_cast<std::uint32_t>(std::popcount(chunks_[number].free)));
   }
@@ -163,20 +172,20 @@ void ChunkStore::give_back(const Run& homes) {
   for_each_slab(homes.extent(), kChunkOrder, [&](std::uint32_t number, std::uint32_t first, std::uint32_t count) {
     Chunk& chunk = chunks_[number];
     chunk.free |= bits_of(first, count);
-    used_ -= count;
-    if (!chunk.lost) free_ += count;
+    used_[chunk.kind] -= count;
+    if (!chunk.lost) free_[chunk.kind] += count;
     settle(number);
     return true;
   });
 }
 
 bool ChunkStore::wasteful() const {
-  return free_ > std::max(kLittle, used_);
+  return free_[Kind::nodes] > std::max(kLittle, used_[Kind::nodes]);
 }
 
 std::uint32_t ChunkStore::most_free() const {
   for (std::uint32_t list = kChunkFrames; list > 0; --list) {
-    if (heads_[list] != kNone) return list;
+    if (heads_[Kind::nodes][list] != kNone) return list;
   }
   return 0;
 }
@@ -188,15 +197,67 @@ Places ChunkStore::places(ChunkNo chunk) const {
   if (at(chunk).lost) return places;
   for (const auto& word : map_[chunk.value].places) {
     const std::uint64_t place = word.load(std::memory_order_relaxed);
-    if ((place & ChunkEntry::kThere) != 0) places.at[places.count++] = ChunkEntry::decode(place, 0);
+    if ((place & ChunkEntry::kThere) == 0 || (place & ChunkEntry::kBackup) != 0) continue;
+    places.at[places.count++] = ChunkEntry::decode(place, 0);
   }
   return places;
+}
+
+// The first of which these bits are so; nullptr if there is none.
+std::atomic<std::uint64_t>* ChunkStore::find_word(ChunkNo chunk, std::uint64_t mask, std::uint64_t value) const {
+  for (auto& word : map_[chunk.value].places) {
+    if ((word.load(std::memory_order_relaxed) & mask) == value) return &word;
+  }
+  return nullptr;
+}
+
+bool ChunkStore::has_place(ChunkNo chunk, Location first) const {
+  constexpr std::uint64_t kKind = ChunkEntry::kLate | ChunkEntry::kBackup;
+  return size(chunk) > 0 && find_word(chunk, ~kKind, ChunkEntry::encode(first, false)) != nullptr;
+}
+
+bool ChunkStore::has_room_for_place(ChunkNo chunk) const {
+  return find_word(chunk, ChunkEntry::kThere, 0) != nullptr;
+}
+
+std::optional<Run> ChunkStore::backup(ChunkNo chunk) const {
+  const auto* const word = find_word(chunk, ChunkEntry::kBackup, ChunkEntry::kBackup);
+  if (word == nullptr) return std::nullopt;
+  const Location first = ChunkEntry::decode(word->load(std::memory_order_relaxed), 0);
+  return Run{first.node, first.frame, kChunkFrames};
+}
+
+void ChunkStore::add_backup(ChunkNo chunk, const Run& part) {
+  find_word(chunk, ChunkEntry::kThere, 0)
+      ->store(ChunkEntry::encode(part.at(0), false) | ChunkEntry::kBackup, std::memory_order_release);
+}
+
+void ChunkStore::change_kind(std::uint32_t number, Kind kind) {
+  Chunk& chunk = chunks_[number];
+  const auto free = static_cast<std::uint32_t>(std::popcount(chunk.free));
+  if (!chunk.lost) free_[chunk.kind] -= free;
+  used_[chunk.kind] -= chunk.size - free;
+  chunk.kind = kind;
+  free_[kind] += free;
+  used_[kind] += chunk.size - free;
+  chunk.lost = false;
+}
+
+// At every moment of it the map says of a home that is taken where it is.
+void ChunkStore::revive(ChunkNo chunk) {
+  auto* const word = find_word(chunk, ChunkEntry::kBackup, ChunkEntry::kBackup);
+  word->fetch_and(~ChunkEntry::kBackup, std::memory_order_release);
+  for (auto& other : map_[chunk.value].places) {
+    if (&other != word) other.store(0, std::memory_order_release);
+  }
+  change_kind(chunk.value, Kind::disk);
+  settle(chunk.value);
 }
 
 void ChunkStore::count_places(std::uint32_t number) {
   Chunk& chunk = chunks_[number];
   const std::uint32_t count = places(ChunkNo{number}).count;
-  const bool thin = count > 0 && count < copies_;
+  const bool thin = count > 0 && count < copies_ && chunk.kind == Kind::nodes;
   if (thin != chunk.thin) thin_ += thin ? chunk.size : -std::uint64_t{chunk.size};
   chunk.thin = thin;
 }
@@ -228,10 +289,11 @@ ChunkStore::Loss ChunkStore::lose(NodeId node) {
     }
     // The entry stays as it is: by it a process knows which node had its page.
     chunk.lost = true;
+    if (backup(ChunkNo{number})) loss.backed_up.push_back(ChunkNo{number});
     count_places(number);
     const auto free = static_cast<std::uint32_t>(std::popcount(chunk.free));
     loss.gone += chunk.size - free;
-    free_ -= free;
+    free_[chunk.kind] -= free;
     unlink(number);
     settle(number);
   }
@@ -251,14 +313,15 @@ void ChunkStore::unseal(ChunkNo chunk) {
 }
 
 void ChunkStore::add_place(ChunkNo chunk, const Run& place, std::uint32_t since) {
-  ChunkEntry& entry = map_[chunk.value];
-  for (auto& word : entry.places) {
-    if ((word.load(std::memory_order_relaxed) & ChunkEntry::kThere) != 0) continue;
-    // Before the place: who sees the place sees since when it may be used.
-    entry.since.store(since, std::memory_order_relaxed);
-    word.store(ChunkEntry::encode(place.at(0), true), std::memory_order_release);
-    return count_places(chunk.value);
+  // Before the place: who sees the place sees since when it may be used.
+  map_[chunk.value].since.store(since, std::memory_order_relaxed);
+  auto* const old = is_on_disk(chunk) ? find_word(chunk, ChunkEntry::kThere, ChunkEntry::kThere) : nullptr;
+  find_word(chunk, ChunkEntry::kThere, 0)->store(ChunkEntry::encode(place.at(0), true), std::memory_order_release);
+  if (old != nullptr) {
+    old->fetch_or(ChunkEntry::kBackup, std::memory_order_release);
+    change_kind(chunk.value, Kind::nodes);
   }
+  count_places(chunk.value);
 }
 
 bool ChunkStore::move_place(ChunkNo chunk, const Run& from, const Run& to, std::uint32_t since) {

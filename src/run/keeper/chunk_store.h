@@ -4,14 +4,14 @@
 //
 // Which chunk is handed out from: the one with the most free homes. What returns does so page by page, and long runs
 // make for few segments in a read. How many free homes there may be beside those in use before no new chunk is made:
-// wasteful().
+// wasteful(). Chunks on disk are apart from the others: their homes are for when there is nothing else.
 //
 // Thread safety: none; belongs to the keeper's loop.
 //
 // Invariants:
 //  1. A home that was taken is not taken again before it was given back.
-//  2. The places of a chunk change by lose(), add_place() and move_place() alone, and are given back when no home of it
-//     is in use.
+//  2. The places of a chunk change by lose(), add_place(), move_place(), add_backup() and revive() alone, and are given
+//     back when no home of it is in use.
 //  3. While a chunk is sealed nothing is taken from it, and its places stay.
 #pragma once
 
@@ -25,12 +25,15 @@
 
 #include "base/expected.h"
 #include "base/fd.h"
+#include "pool/batch.h"
 #include "run/chunk_map.h"
 
 namespace comex {
 
 class ChunkStore {
  public:
+  // Where a chunk is.
+  enum Kind : std::uint8_t { nodes, disk };
   using GiveBack = std::function<void(const Run&)>;
   using Admits = std::function<bool(ChunkNo)>;
 
@@ -47,7 +50,9 @@ class ChunkStore {
   std::optional<ChunkNo> add(std::span<const Run> places);
   // Free homes in a row, up to `want`, of a chunk that `admits`. What it does not admit is not looked at again before
   // look_again().
-  std::optional<Run> take(std::uint32_t want, const Admits& admits);
+  std::optional<Run> take(std::uint32_t want, const Admits& admits) { return take_from(Kind::nodes, want, admits); }
+  // ... of one that is on disk.
+  std::optional<Run> take_on_disk(std::uint32_t want);
   void look_again();
   // REQUIRES: they were taken.
   void give_back(const Run& homes);
@@ -56,28 +61,41 @@ class ChunkStore {
   [[nodiscard]] bool wasteful() const;
   // Of the chunk that take() begins with; 0 if there is none.
   [[nodiscard]] std::uint32_t most_free() const;
-  [[nodiscard]] std::uint64_t used() const { return used_; }
-  [[nodiscard]] std::uint64_t free() const { return free_; }
+  [[nodiscard]] std::uint64_t used() const { return used_[Kind::nodes] + used_[Kind::disk]; }
+  [[nodiscard]] std::uint64_t used_on_disk() const { return used_[Kind::disk]; }
+  [[nodiscard]] std::uint64_t free() const { return free_[Kind::nodes] + free_[Kind::disk]; }
   // Homes of chunks that have fewer places than they should.
   [[nodiscard]] std::uint64_t thin() const { return thin_; }
 
-  // Where its first home is, in all copies; none if they are lost.
+  // No chunk has this number, or a higher one.
+  [[nodiscard]] std::uint32_t end() const { return static_cast<std::uint32_t>(chunks_.size()); }
+  // Where its first home is, in all copies but a backup; none if they are lost.
   [[nodiscard]] Places places(ChunkNo chunk) const;
   // Homes of it; 0 if there is no such chunk.
   [[nodiscard]] std::uint32_t size(ChunkNo chunk) const;
   [[nodiscard]] std::uint32_t since(ChunkNo chunk) const;
+  [[nodiscard]] bool is_on_disk(ChunkNo chunk) const { return at(chunk).kind == Kind::disk; }
+  [[nodiscard]] bool lost(ChunkNo chunk) const { return at(chunk).lost; }
+  // A bit for each home that is taken.
+  [[nodiscard]] Slots used_homes(ChunkNo chunk) const { return slots_below(at(chunk).size) & ~at(chunk).free; }
+  // Whether this is, or was before it was lost, a place of the chunk.
+  [[nodiscard]] bool has_place(ChunkNo chunk, Location first) const;
+  // Whether the chunk can get one place more, of whatever kind.
+  [[nodiscard]] bool has_room_for_place(ChunkNo chunk) const;
 
   // A session is lost, and with it the places on it.
   struct Loss {
     std::uint64_t gone = 0;             // homes in use that have no other place
     std::vector<ChunkNo> fewer_places;  // chunks that have
+    std::vector<ChunkNo> backed_up;     // chunks that have not, but a copy of some of their pages on the disk
   };
   Loss lose(NodeId node);
 
   void seal(ChunkNo chunk);
   void unseal(ChunkNo chunk);
   [[nodiscard]] bool sealed(ChunkNo chunk) const { return at(chunk).sealed; }
-  // One place more. REQUIRES: sealed, and it has fewer than kMostCopies. Those who hear of `since` may use it.
+  // One place more, on a node. Of a chunk that was on disk alone, that becomes its backup.
+  // REQUIRES: sealed, and has_room_for_place(). Those who hear of `since` may use it.
   void add_place(ChunkNo chunk, const Run& place, std::uint32_t since);
   // One place for another, which is as long. The old is the caller's from now on; false if the chunk had it no more,
   // and got one place more. REQUIRES: as add_place().
@@ -85,6 +103,13 @@ class ChunkStore {
   // Chunks that have a place in one of these slabs of the node, by their frames there.
   [[nodiscard]] std::vector<ChunkNo> in_slabs(NodeId node, unsigned slab_order,
                                               std::span<const std::uint32_t> slabs) const;
+  // The part of the disk that has copies of its pages; nothing if there is none.
+  [[nodiscard]] std::optional<Run> backup(ChunkNo chunk) const;
+  // REQUIRES: has_room_for_place(), and it has no backup.
+  void add_backup(ChunkNo chunk, const Run& part);
+  // All places are lost but the backup: the chunk is on the disk from now on.
+  // REQUIRES: lost, not sealed, has a backup, and all homes that are taken are there.
+  void revive(ChunkNo chunk);
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
@@ -97,16 +122,21 @@ class ChunkStore {
     std::uint32_t before = kNone;
     std::uint8_t list = kNoList;
     std::uint8_t size = 0;  // homes; 0: there is no such chunk
+    Kind kind = Kind::nodes;
     bool sealed = false;
     bool lost = false;  // has no place any more
     bool thin = false;  // has some, and too few
   };
 
   ChunkStore(std::uint32_t copies, GiveBack give_back) : copies_(copies), give_back_(std::move(give_back)) {
-    heads_.fill(kNone);
+    for (auto& heads : heads_) heads.fill(kNone);
   }
   [[nodiscard]] const Chunk& at(ChunkNo chunk) const { return chunks_[chunk.value]; }
   [[nodiscard]] bool whole(const Chunk& chunk) const;
+  std::optional<Run> take_from(Kind kind, std::uint32_t want, const Admits& admits);
+  [[nodiscard]] std::atomic<std::uint64_t>* find_word(ChunkNo chunk, std::uint64_t mask, std::uint64_t value) const;
+  // REQUIRES: in no list.
+  void change_kind(std::uint32_t number, Kind kind);
   void unlink(std::uint32_t number);
   void link(std::uint32_t number, std::uint32_t list);
   // Into the list it belongs to, or back to the pool.
@@ -119,10 +149,10 @@ class ChunkStore {
   Fd file_;
   ChunkEntry* map_ = nullptr;
   std::vector<Chunk> chunks_;
-  std::vector<std::uint32_t> unused_;  // numbers of chunks that were
-  std::array<std::uint32_t, kAside + 1> heads_;
-  std::uint64_t used_ = 0;  // homes that were taken
-  std::uint64_t free_ = 0;  // homes that can be taken, now or when they are admitted
+  std::vector<std::uint32_t> unused_;                           // numbers of chunks that were
+  std::array<std::array<std::uint32_t, kAside + 1>, 2> heads_;  // by kind
+  std::array<std::uint64_t, 2> used_{};                         // homes that were taken
+  std::array<std::uint64_t, 2> free_{};  // homes that can be taken, now or when they are admitted
   std::uint64_t thin_ = 0;
 };
 

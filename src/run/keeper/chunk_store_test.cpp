@@ -6,6 +6,8 @@
 #include <random>
 #include <set>
 
+#include "run/keeper_wire.h"
+
 namespace comex {
 namespace {
 
@@ -142,6 +144,86 @@ TEST_F(ChunkStoreTest, random_agreesWithASet) {
   while (const auto run = store_->take(64, any)) store_->give_back(*run);  // chunks that were never used
   EXPECT_EQ(store_->used() + store_->free(), 0U);
   EXPECT_EQ(given_back_.size(), 2 * added);
+}
+
+// --- the disk ---
+
+class ChunkStoreDiskTest : public ::testing::Test {
+ protected:
+  static bool any(ChunkNo) { return true; }
+  static constexpr FrameRun kOnA{kA, FrameNo{0}, kChunkFrames};
+  static constexpr FrameRun kPart{keeper_wire::kDisk, FrameNo{kChunkFrames}, kChunkFrames};
+  ChunkNo add(const FrameRun& place) { return store_->add({&place, 1}).value(); }
+
+  std::vector<FrameRun> given_back_;
+  std::unique_ptr<ChunkStore> store_ =
+      *ChunkStore::make(1, [this](const FrameRun& run) { given_back_.push_back(run); });
+};
+
+TEST_F(ChunkStoreDiskTest, take_theDiskIsForWhoeverAsksForIt) {
+  const ChunkNo chunk = add(kPart);
+  EXPECT_FALSE(store_->take(1, any));
+  EXPECT_EQ(store_->most_free(), 0U);
+  EXPECT_EQ(store_->take_on_disk(10)->first, first_home(chunk));
+  EXPECT_EQ(store_->used_on_disk(), 10U);
+  EXPECT_EQ(store_->thin(), 0U);
+  store_->give_back({kHome, first_home(chunk), 10});
+  EXPECT_EQ(given_back_, std::vector{kPart});
+}
+
+TEST_F(ChunkStoreDiskTest, addBackup_isNoPlaceAndGoesWithTheChunk) {
+  const ChunkNo chunk = add(kOnA);
+  const auto homes = store_->take(3, any);
+  EXPECT_EQ(store_->used_homes(chunk), 0b111U);
+  EXPECT_FALSE(store_->backup(chunk));
+  store_->add_backup(chunk, kPart);
+  EXPECT_EQ(store_->backup(chunk), kPart);
+  EXPECT_EQ(store_->places(chunk).count, 1U);
+  EXPECT_TRUE(store_->has_place(chunk, kOnA.at(0)));
+  store_->give_back(*homes);
+  EXPECT_EQ(given_back_, (std::vector{kPart, kOnA}));
+}
+
+TEST_F(ChunkStoreDiskTest, revive_whatWasLostIsOnTheDisk) {
+  const ChunkNo chunk = add(kOnA);
+  ASSERT_TRUE(store_->take(3, any));
+  store_->add_backup(chunk, kPart);
+  EXPECT_EQ(store_->lose(kA).backed_up, std::vector{chunk});
+  EXPECT_TRUE(store_->lost(chunk));
+  EXPECT_EQ(store_->places(chunk).count, 0U);
+  EXPECT_FALSE(store_->take_on_disk(1));
+  store_->revive(chunk);
+  EXPECT_FALSE(store_->lost(chunk));
+  EXPECT_EQ(store_->places(chunk).at[0], kPart.at(0));
+  EXPECT_FALSE(store_->has_place(chunk, kOnA.at(0)));
+  EXPECT_EQ(store_->take_on_disk(1)->first, first_home(chunk) + 3);
+  store_->give_back({kHome, first_home(chunk), 4});
+  EXPECT_EQ(given_back_, std::vector{kPart});
+  EXPECT_EQ(store_->used() + store_->free(), 0U);
+}
+
+TEST_F(ChunkStoreDiskTest, lose_aBackupThatIsNotNeededGoesWithTheChunk) {
+  const ChunkNo chunk = add(kOnA);
+  const auto homes = store_->take(3, any);
+  store_->add_backup(chunk, kPart);
+  store_->lose(kA);
+  store_->give_back(*homes);
+  EXPECT_EQ(given_back_, std::vector{kPart});
+}
+
+TEST_F(ChunkStoreDiskTest, addPlace_theDiskBecomesTheBackup) {
+  const ChunkNo chunk = add(kPart);
+  ASSERT_TRUE(store_->take_on_disk(3));
+  store_->seal(chunk);
+  store_->add_place(chunk, kOnA, 1);
+  store_->unseal(chunk);
+  EXPECT_EQ(store_->backup(chunk), kPart);
+  EXPECT_EQ(store_->places(chunk).at[0], kOnA.at(0));
+  EXPECT_EQ(store_->used_on_disk(), 0U);
+  EXPECT_EQ(store_->take(1, any)->first, first_home(chunk) + 3);
+  store_->give_back({kHome, first_home(chunk), 4});
+  EXPECT_EQ(given_back_, (std::vector{kPart, kOnA}));
+  EXPECT_EQ(store_->used() + store_->free(), 0U);
 }
 
 }  // namespace

@@ -76,7 +76,14 @@ std::optional<Run> KeeperServer::next_run(std::uint32_t want) {
   const bool enough = store_->wasteful() || store_->most_free() >= kChunkFrames / 2;
   if (!enough) (void)make_chunks(want);
   if (const auto run = store_->take(want, standing)) return run;
-  return enough && make_chunks(want) ? store_->take(want, standing) : std::nullopt;
+  if (enough && make_chunks(want)) {
+    if (const auto run = store_->take(want, standing)) return run;
+  }
+  return next_run_on_disk(want);
+}
+
+bool KeeperServer::stands(NodeId id) const {
+  return id == kw::kDisk || nodes_.at(id.value).standing;
 }
 
 // Takes frames from the pool, in as many copies as there are to be, each on another node. With fewer copies if there
@@ -128,6 +135,7 @@ KeeperServer::Ready KeeperServer::prepare(Process& process, ChunkNo chunk) {
   const Places places = store_->places(chunk);
   Ready all = places.count > 0 ? Ready::yes : Ready::no;
   for (std::uint32_t i = 0; i < places.count; ++i) {
+    if (places.at[i].node == kw::kDisk) continue;  // everybody knows it
     const auto node = nodes_.find(places.at[i].node.value);
     const auto ready = node != nodes_.end() ? prepare(process, node->second, places.at[i].frame) : Ready::no;
     if (ready == Ready::no) return ready;
@@ -288,6 +296,9 @@ void KeeperServer::publish() {
   for (const auto& [chunk, job] : mending_) status.to_move += job.from ? job.to.count : 0;
   status.moved = moved_;
   status.stuck = stuck_;
+  if (backup_) status.backup = backup_->status();
+  status.on_disk = store_->used_on_disk();
+  status.moved_back = moved_back_;
   const std::lock_guard lock(mutex_);
   status_ = status;
 }

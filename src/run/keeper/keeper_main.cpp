@@ -133,14 +133,18 @@ class Keeping {
     }
     if (options_.stock > 0) config.member.refill.min_threshold = config.member.refill.max_threshold = options_.stock;
     config.link.exportable = true;
-    config.on_loss = [copies = config.copies](const Loss& loss) { Notices::lost(loss, copies); };
+    config.on_loss = [copies = config.copies, backup = has_backup()](const Loss& loss) {
+      Notices::lost(loss, copies, backup);
+    };
     if (auto usable = KeeperServer::check(config); !usable) return usable;
     auto pool = Pool::open(std::move(config));
     if (!pool) return std::move(pool).error();
     pool_ = *std::move(pool);
     if (auto enough = enough_nodes(); !enough) return enough;
-    if (refuses()) return full();
-    auto keeper = KeeperServer::start(*pool_);
+    if (!has_backup() && refuses()) return full();
+    KeeperConfig keeping;
+    keeping.backup = options_.backup;
+    auto keeper = KeeperServer::start(*pool_, std::move(keeping));
     if (!keeper) return std::move(keeper).error();
     keeper_ = *std::move(keeper);
     return {};
@@ -157,10 +161,12 @@ class Keeping {
       const KeeperStatus status = keeper_->status();
       if (census_.living() > 0) {
         notices_.look(room_.budget, options_.local, status, *pool_);
-        notices_.look_at_nodes(*pool_);
+        notices_.look_at_nodes(*pool_, has_backup());
         notices_.look_at_copies(status, *pool_);
         notices_.look_at_moves(status);
+        if (has_backup()) notices_.look_at_disk(options_.backup.folder, status, *pool_);
       }
+      if (has_backup()) urls_[keeper_wire::kDisk.value] = "disk " + options_.backup.folder;
       for (const MemberStatus& node : pool_->status()) urls_[node.node.value] = node_ ? "this machine" : node.url;
       if (!running && status.processes == 0 && status.leaving == 0 && census_.living() == 0) return;
     }
@@ -174,6 +180,7 @@ class Keeping {
                            .took = std::chrono::duration_cast<Millis>(Clock::now() - began_),
                            .nodes = urls_,
                            .replicas = options_.pool.copies,
+                           .backup = options_.backup.folder,
                            .status = keeper_ ? keeper_->status() : KeeperStatus{}};
     if (stats) {
       const std::string json = to_json(report, census_);
@@ -195,6 +202,7 @@ class Keeping {
   }
 
  private:
+  [[nodiscard]] bool has_backup() const { return !options_.backup.folder.empty(); }
   // Whether every node has said that it has nothing. One that says nothing for a while may do better later.
   [[nodiscard]] bool refuses() {
     Deadline deadline(kFirstFrame);

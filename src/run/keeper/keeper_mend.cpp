@@ -44,7 +44,7 @@ void KeeperServer::begin_copy(ChunkNo chunk, Mending& job) {
   const Places places = store_->places(chunk);
   for (std::uint32_t i = 0; i < places.count && !job.copying; ++i) {
     const Location from = places.at[i];
-    if (!nodes_.at(from.node.value).standing) continue;
+    if (!stands(from.node)) continue;
     job.copying = true;
     copier_->copy({chunk, Run{from.node, from.frame, job.to.count}, job.to});
   }
@@ -83,9 +83,8 @@ void KeeperServer::seal_thin() {
       thin_.push_back(chunk);
       continue;
     }
-    const Places places = store_->size(chunk) > 0 ? store_->places(chunk) : Places{};
-    const bool needs = places.count > 0 && places.count < pool_.config().copies && !store_->sealed(chunk);
-    const auto to = needs ? find_place(places, store_->size(chunk)) : std::nullopt;
+    const bool needs = needs_place(chunk);
+    const auto to = needs ? find_place(store_->places(chunk), store_->size(chunk)) : std::nullopt;
     if (needs && !to) {
       mend_at_ = Clock::now() + kMendAgain;
       break;
@@ -95,10 +94,18 @@ void KeeperServer::seal_thin() {
   }
 }
 
+bool KeeperServer::needs_place(ChunkNo chunk) const {
+  if (store_->size(chunk) == 0 || store_->sealed(chunk) || !store_->has_room_for_place(chunk)) return false;
+  const std::uint32_t places = store_->places(chunk).count;
+  return places > 0 && (places < pool_.config().copies || store_->is_on_disk(chunk));
+}
+
 // Frames for one more copy of a chunk, on another node than these.
 std::optional<Run> KeeperServer::find_place(const Places& places, std::uint32_t count) {
   std::vector<NodeId> used;
-  for (std::uint32_t i = 0; i < places.count; ++i) used.push_back(places.at[i].node);
+  for (std::uint32_t i = 0; i < places.count; ++i) {
+    if (places.at[i].node != kw::kDisk) used.push_back(places.at[i].node);
+  }
   const auto run = pool_.take_apart(count, used, count);
   if (!run) return std::nullopt;
   if (!nodes_.contains(run->node.value)) look_at_pool();  // a session that began a moment ago
@@ -165,7 +172,10 @@ void KeeperServer::publish(ChunkNo chunk) {
   if (job.from) {
     leave_place(chunk, job);
   } else {
-    mended_ += job.to.count;
+    const bool was_on_disk = store_->is_on_disk(chunk);
+    (was_on_disk ? moved_back_ : mended_) += job.to.count;
+    // Nobody writes: all that ever landed is marked.
+    if (was_on_disk) backup_->note_on_disk(chunk, backup_->written(chunk) & store_->used_homes(chunk));
     store_->add_place(chunk, job.to, since_);
   }
   store_->unseal(chunk);

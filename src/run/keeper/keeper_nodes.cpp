@@ -104,6 +104,7 @@ void KeeperServer::lose(const Node& node) {
 void KeeperServer::forget_session(const Node& node) {
   const ChunkStore::Loss loss = store_->lose(node.id);
   thin_.insert(thin_.end(), loss.fewer_places.begin(), loss.fewer_places.end());
+  for (const ChunkNo chunk : loss.backed_up) rescue_.insert(chunk.value);
   store_->look_again();  // what was on this node as well may be handed out now
   for (const auto& [number, process] : processes_) {
     if (process->nodes.erase(node.id.value) == 0) continue;
@@ -164,6 +165,10 @@ void KeeperServer::take_lanes(LaneOpener::Result result) {
 // makes sure of both.
 bool KeeperServer::lanes_broke(Process& process, NodeId id) {
   if (lost_.contains(id.value)) return true;
+  if (id == kw::kDisk && backup_) {
+    backup_->fail("a process could not write to it");
+    return true;
+  }
   const auto kept = process.nodes.find(id.value);
   if (kept == process.nodes.end()) return broke_rules(process, "it does not know that node"), false;
   if (nodes_.at(id.value).shm()) {

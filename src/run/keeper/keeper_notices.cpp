@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "base/units.h"
 
@@ -54,7 +55,7 @@ void Notices::look(const Budget& budget, std::uint64_t local, const KeeperStatus
   }
 }
 
-void Notices::look_at_nodes(const Pool& pool) {
+void Notices::look_at_nodes(const Pool& pool, bool backup) {
   for (const MemberStatus& node : pool.status()) {
     const bool answers = node.state == MemberState::up;
     if (answers || node.in_use == 0) {
@@ -68,11 +69,12 @@ void Notices::look_at_nodes(const Pool& pool) {
     Silence& silence = silent_.try_emplace(node.node.value, Silence{Clock::now()}).first->second;
     if (silence.said || Clock::now() < silence.since + kSilence) continue;
     silence.said = true;
-    const bool waits = pool.config().copies == 1;
-    fmt::print(stderr, "comex: memory node {} does not answer: {} (up to {})\n", node.url,
-               waits ? "the program waits when it needs one of its pages there"
-                     : "the program's pages there are read from other nodes",
-               size(node.in_use));
+    const char* what = "the program's pages there are read from other nodes";
+    if (pool.config().copies == 1) what = "the program waits when it needs one of its pages there";
+    if (pool.config().copies == 1 && backup) {
+      what = "the program's pages there are read from the disk, and it waits when it needs one that is not there yet";
+    }
+    fmt::print(stderr, "comex: memory node {} does not answer: {} (up to {})\n", node.url, what, size(node.in_use));
   }
 }
 
@@ -114,7 +116,19 @@ void Notices::look_at_moves(const KeeperStatus& status) {
   moved_before_ = status.moved;
 }
 
-void Notices::lost(const Loss& loss, std::uint32_t copies) {
+void Notices::look_at_disk(const std::string& folder, const KeeperStatus& status, const Pool& pool) {
+  if (status.on_disk > 0 && !std::exchange(on_disk_, true)) {
+    fmt::print(stderr, "comex: {} ({}): the program's pages go to the disk in {}, up to {}\n",
+               pool.apart({}) == Errc::disconnected ? "no memory node can be reached" : "the pool is full",
+               sizes_of(pool), folder, size(status.backup.limit));
+  }
+  if (!status.backup.trouble.empty() && !std::exchange(disk_trouble_, true)) {
+    fmt::print(stderr, "comex: --backup {}: {}; nothing more is written there than the {} that it has\n", folder,
+               status.backup.trouble, size(status.backup.used));
+  }
+}
+
+void Notices::lost(const Loss& loss, std::uint32_t copies, bool backup) {
   if (copies > 1) {
     fmt::print(stderr, "comex: memory node {} is lost ({}), and with it one of {} copies of up to {} pages ({})\n",
                loss.url, loss.reason, copies, loss.frames, size(loss.frames));
@@ -123,8 +137,8 @@ void Notices::lost(const Loss& loss, std::uint32_t copies) {
   fmt::print(
       stderr,
       "comex: memory node {} is lost ({}), and with it up to {} pages ({}) of the program, which is stopped when "
-      "it needs one of them\n",
-      loss.url, loss.reason, loss.frames, size(loss.frames));
+      "it needs one of them{}\n",
+      loss.url, loss.reason, loss.frames, size(loss.frames), backup ? " that is not on the disk" : "");
 }
 
 }  // namespace comex

@@ -24,16 +24,20 @@ class Notices {
   // `local`: bytes, of --local. What is not adopted is taken off that for the limit of the budget.
   void look(const Budget& budget, std::uint64_t local, const KeeperStatus& status, Pool& pool);
   // A node that has pages of the program does not answer for some seconds: said once, and again after it did.
-  void look_at_nodes(const Pool& pool);
+  void look_at_nodes(const Pool& pool, bool backup);
   // Pages that have fewer copies than they should, and that they have them again.
   void look_at_copies(const KeeperStatus& status, const Pool& pool);
   // Nodes that want their memory back: that their pages were moved, or that there is no room for them elsewhere.
   void look_at_moves(const KeeperStatus& status);
-  // A node's memory is gone, which had one of so many copies of each page.
-  static void lost(const Loss& loss, std::uint32_t copies);
+  // Pages go to the disk of `folder`, and what it refuses: each is said once.
+  void look_at_disk(const std::string& folder, const KeeperStatus& status, const Pool& pool);
+  // A node's memory is gone, which had one of so many copies of each page; `backup`: there is a disk as well.
+  static void lost(const Loss& loss, std::uint32_t copies, bool backup);
 
  private:
   bool beyond_ = false;
+  bool on_disk_ = false;
+  bool disk_trouble_ = false;
   bool thin_ = false;
   Clock::time_point thin_since_{};
   std::uint64_t mended_before_ = 0;

@@ -26,6 +26,8 @@ std::string to_bytes(const KeeperOptions& options) {
             {"own_memory", options.own_memory},
             {"stock", options.stock},
             {"copies", options.pool.copies},
+            {"backup", options.backup.folder},
+            {"backup_bytes", options.backup.bytes},
             {"program", options.program},
             {"command", options.command},
             {"log", options.log},
@@ -56,6 +58,8 @@ Expected<KeeperOptions> keeper_options_from(const std::string& bytes) {
     json.at("own_memory").get_to(options.own_memory);
     json.at("stock").get_to(options.stock);
     json.at("copies").get_to(options.pool.copies);
+    json.at("backup").get_to(options.backup.folder);
+    json.at("backup_bytes").get_to(options.backup.bytes);
     json.at("program").get_to(options.program);
     json.at("command").get_to(options.command);
     json.at("log").get_to(options.log);

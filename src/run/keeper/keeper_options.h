@@ -6,6 +6,7 @@
 
 #include "base/expected.h"
 #include "pool/pool.h"
+#include "run/backup/backup.h"
 
 namespace comex {
 
@@ -31,11 +32,12 @@ struct KeeperOptions {
   std::uint64_t local = 0;  // bytes: the budget of the program
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
   std::uint32_t stock = 0;       // frames of a node that are kept at hand before more are asked for; 0: as usual
-  std::string program;           // its name, for reports
-  std::string command;           // ... and its arguments
-  std::string log;               // level
-  std::string profile;           // a file: what an earlier run did, and what this one does; empty: none
-  bool summary = false;          // say on stderr what happened, at the end
+  BackupConfig backup;
+  std::string program;   // its name, for reports
+  std::string command;   // ... and its arguments
+  std::string log;       // level
+  std::string profile;   // a file: what an earlier run did, and what this one does; empty: none
+  bool summary = false;  // say on stderr what happened, at the end
 };
 
 std::string to_bytes(const KeeperOptions& options);

@@ -45,16 +45,24 @@ Expected<void> KeeperServer::check(const PoolConfig& pool) {
 Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperConfig config) {
   if (auto usable = check(pool.config()); !usable) return std::move(usable).error();
   if (!pool.config().link.exportable) return Error{Errc::invalid, "the pool's links are not exportable"};
-  if (pool.config().max_ids > kw::kMaxNodes) return Error{Errc::invalid, "the pool may use too many node ids"};
+  if (pool.config().max_ids > kw::kDisk.value) return Error{Errc::invalid, "the pool may use too many node ids"};
   config.lanes = std::clamp<unsigned>(config.lanes, 1, kw::kMaxLanes);
   raise_file_limit();
   std::unique_ptr<KeeperServer> server(new KeeperServer(pool, std::move(config)));
   if (!server->epoll_ || !server->wake_) return system_error("cannot watch descriptors");
-  auto store = ChunkStore::make(pool.config().copies, [&pool](const Run& run) { pool.give_back(run); });
+  auto store = ChunkStore::make(pool.config().copies, [raw = server.get()](const Run& run) {
+    run.node == kw::kDisk ? raw->backup_->give_back(run) : raw->pool_.give_back(run);
+  });
   if (!store) return std::move(store).error();
   server->store_ = *std::move(store);
   server->watch(server->wake_.get(), kWake, 0);
-  server->copier_ = std::make_unique<ChunkCopier>(pool, server->config_.mend_rate, server->wake_.get());
+  if (!server->config_.backup.folder.empty()) {
+    auto backup = Backup::open(server->config_.backup, pool, server->wake_.get());
+    if (!backup) return std::move(backup).error();
+    server->backup_ = *std::move(backup);
+  }
+  const BackupFile* const disk = server->backup_ ? &server->backup_->file() : nullptr;
+  server->copier_ = std::make_unique<ChunkCopier>(pool, disk, server->config_.mend_rate, server->wake_.get());
   server->opener_ = std::make_unique<LaneOpener>(pool.config().link, server->wake_.get());
   server->look_at_pool();
   pool.watch([raw = server.get()] {
@@ -73,7 +81,10 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
 KeeperServer::KeeperServer(Pool& pool, KeeperConfig config)
     : pool_(pool),
       config_(std::move(config)),
-      free_([this](const Run& homes) { store_->give_back(homes); }),
+      free_([this](const Run& homes) {
+        if (backup_) backup_->forget(homes);
+        store_->give_back(homes);
+      }),
       buffer_(kw::kMaxMessage),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -123,6 +134,7 @@ void KeeperServer::run() {
     }
     take_lanes();
     retry_lanes();
+    if (backup_) back_up();
     serve_wants();
     mend();
     leave_all();
@@ -141,6 +153,8 @@ int KeeperServer::pause() const {
     if (process->wanted > 0) until = std::min(until, Clock::now() + config_.look_again);
     if (!process->talking()) until = std::min(until, process->look_at);
   }
+  // In the middle of it, the disk's thread wakes us.
+  if (backup_ && next_backup_ == 0 && !processes_.empty()) until = std::min(until, back_up_at_);
   if (!mending_.empty() || !left_.empty()) until = std::min(until, Clock::now() + config_.look_again);
   if (!thin_.empty() || !leaving_.empty())
     until = std::min(until, std::max(mend_at_, Clock::now() + config_.look_again));
@@ -302,9 +316,11 @@ bool KeeperServer::greet(Process& process, const kw::Hello& hello, const Receive
     process.lifeline = *std::move(line);
     fds.push_back(process.lifeline->take_end());
     fds.push_back(store_->file());
+    if (backup_) fds.push_back(backup_->map_file());
   }
   const kw::Welcome welcome{kw::kVersion, pool_.config().copies};
-  if (process.send(kw::Type::welcome, welcome, std::move(fds))) return true;
+  const bool heir = fds.empty();
+  if (process.send(kw::Type::welcome, welcome, std::move(fds)) && (heir || tell_disk(process))) return true;
   end(process);
   return false;
 }

@@ -11,8 +11,9 @@
 // TLS connection cannot be handed over.
 //
 // Threads: one loop, which does everything here; one that opens lanes, which takes as long as connecting does
-// (run/keeper/keeper_lanes.h); one that copies chunks (run/keeper/chunk_copier.h). Thread safety: all public functions
-// from any thread. Nothing here is for the fault path.
+// (run/keeper/keeper_lanes.h); one that copies chunks (run/keeper/chunk_copier.h); with a backup, one that waits for
+// the disk (run/backup/backup_worker.h). Thread safety: all public functions from any thread. Nothing here is for the
+// fault path.
 //
 // Invariants:
 //  1. A home has no two holders but a process and its heirs.
@@ -39,6 +40,7 @@
 
 #include "base/fd.h"
 #include "pool/pool.h"
+#include "run/backup/backup.h"
 #include "run/keeper/chunk_copier.h"
 #include "run/keeper/chunk_store.h"
 #include "run/keeper/frame_book.h"
@@ -56,6 +58,7 @@ struct KeeperConfig {
   Millis lanes_again{200};       // after lanes could not be opened
   std::uint64_t mend_rate = 64 << 20;  // bytes in a second: how fast lost copies are made again
   Millis lane_end_grace{5'000};        // for a node to close the lanes of a dead process; then the link is resumed
+  BackupConfig backup;
   // Called on the loop when the last process is gone and has left nothing behind. May be empty.
   std::function<void()> on_last_gone;
 };
@@ -70,6 +73,9 @@ struct KeeperStatus {
   std::uint64_t to_move = 0;  // frames, about, that nodes want to have back
   std::uint64_t moved = 0;    // frames that were moved from one node to another, ever
   bool stuck = false;         // some of the former have no other place now
+  BackupStatus backup;
+  std::uint64_t on_disk = 0;     // frames that are nowhere but on the disk
+  std::uint64_t moved_back = 0;  // frames that were, and got a node, ever
 };
 
 class KeeperServer {
@@ -133,6 +139,8 @@ class KeeperServer {
   bool grant_some(Process& process);
   std::optional<Run> next_run(std::uint32_t want);
   bool make_chunks(std::uint32_t want);
+  // Whether a node can be used now.
+  [[nodiscard]] bool stands(NodeId id) const;
   // What a process must know before it is granted homes of a chunk. `parked`: they have to wait for lanes.
   enum class Ready { yes, parked, no };
   Ready prepare(Process& process, ChunkNo chunk);
@@ -166,6 +174,14 @@ class KeeperServer {
   void take_lanes(LaneOpener::Result result);
   bool lanes_broke(Process& process, NodeId id);
 
+  // --- keeper_backup.cpp: the disk ---
+  std::optional<Run> next_run_on_disk(std::uint32_t want);
+  void back_up();
+  void back_up(ChunkNo chunk);
+  void move_back();
+  void rescue();
+  bool tell_disk(Process& process);
+
   // --- keeper_mend.cpp: copies that are made again ---
   // A chunk that is to get one place more, or another for one that it has.
   struct Mending {
@@ -184,6 +200,7 @@ class KeeperServer {
   void send_round();
   void begin_copy(ChunkNo chunk, Mending& job);
   std::optional<Run> find_place(const Places& places, std::uint32_t count);
+  [[nodiscard]] bool needs_place(ChunkNo chunk) const;
   [[nodiscard]] bool nobody_writes(ChunkNo chunk, const Mending& job) const;
   [[nodiscard]] static bool is_silent(const Process& process);
   [[nodiscard]] bool waits_in_vain(ChunkNo chunk) const;
@@ -228,6 +245,7 @@ class KeeperServer {
   Fd wake_;
   std::unique_ptr<LaneOpener> opener_;
   std::unique_ptr<ChunkCopier> copier_;
+  std::unique_ptr<Backup> backup_;            // null: there is none
   std::deque<ChunkNo> thin_;                  // chunks that have fewer places than they should; some may be gone
   std::map<std::uint32_t, Mending> mending_;  // by chunk; all of them are sealed
   std::deque<ChunkNo> leaving_;               // chunks with places that nodes want to have back; some may be gone
@@ -238,6 +256,11 @@ class KeeperServer {
   std::uint32_t seal_round_ = 0;
   std::uint32_t since_ = 0;  // of the last late place
   std::uint64_t mended_ = 0;
+  std::uint64_t moved_back_ = 0;
+  std::set<std::uint32_t> rescue_;    // chunks whose nodes are lost, and that have a copy on the disk
+  std::uint32_t next_backup_ = 0;     // the chunk to look at next
+  Clock::time_point back_up_at_{};    // when to begin with the first again
+  Clock::time_point disk_used_at_{};  // when homes on the disk were handed out last
   Clock::time_point mend_at_{};
 
   std::atomic<bool> stopping_{false};

@@ -84,6 +84,15 @@ std::string to_json(const RunReport& report, const Census& census) {
             {"replicas", Json{{"copies", report.replicas},
                               {"pages_copied_again", report.status.mended},
                               {"pages_with_fewer_copies", report.status.thin}}}};
+  if (!report.backup.empty()) {
+    const BackupStatus& backup = report.status.backup;
+    json["backup"] = Json{{"folder", report.backup},
+                          {"limit_bytes", backup.limit << kPageShift},
+                          {"used_bytes_peak", backup.peak << kPageShift},
+                          {"pages_copied", backup.copied},
+                          {"pages_behind", backup.behind},
+                          {"pages_moved_back", report.status.moved_back}};
+  }
   json.update(figures_json(census.total(), report));
   json["per_process"] = Json::array();
   for (const ProcessFigures& process : census.ended()) {
@@ -112,6 +121,11 @@ std::string to_summary(const RunReport& report, const Census& census) {
        fmt::format("{}; {} dropped, as they had not changed", bytes(all.evicted - all.dropped), bytes(all.dropped)));
   if (all.wrong > 0) line("wrong", fmt::format("{} pages came back changed; {} of them mended", all.wrong, all.mended));
   line("system calls", fmt::format("{} trapped, {} direct", all.calls, all.direct_calls));
+  if (!report.backup.empty()) {
+    line("backup", fmt::format("{}: {} copied behind the program, at most {} of {} used", report.backup,
+                               bytes(report.status.backup.copied), bytes(report.status.backup.peak),
+                               bytes(report.status.backup.limit)));
+  }
   for (const auto& [node, link] : all.links) {
     if (link.reads + link.writes == 0) continue;
     line("node", fmt::format("{}: {} read in {} transfers, {} written in {}", url_of(report, node),

@@ -33,9 +33,7 @@ Outpost::Outpost(Fd socket, const OutpostConfig& config, Run* at_hand, Run* retu
       stock_(config.first_stock) {}
 
 Outpost::~Outpost() {
-  for (std::uint16_t id = 0; id < ids_; ++id) {
-    if (OutpostNode* const node = nodes_[id].load()) node->~OutpostNode();
-  }
+  for_each_node([](OutpostNode& node) { node.~OutpostNode(); });
   if (lifeline_ != nullptr) let_go_of_lifeline(lifeline_);
 }
 
@@ -46,7 +44,7 @@ Errc Outpost::create(Fd socket, const OutpostConfig& config, Outpost** made) noe
   auto* const returns = reinterpret_cast<Run*>(own(config.return_runs * sizeof(Run)));
   auto* const sending = reinterpret_cast<Run*>(own(keeper_wire::kMaxRuns * sizeof(Run)));
   std::byte* const buffer = own(keeper_wire::kMaxMessage);
-  auto* const nodes = reinterpret_cast<std::atomic<OutpostNode*>*>(own(keeper_wire::kMaxNodes * sizeof(void*)));
+  auto* const nodes = reinterpret_cast<std::atomic<OutpostNode*>*>(own((keeper_wire::kDisk.value + 1) * sizeof(void*)));
   if (self == nullptr || at_hand == nullptr || returns == nullptr || sending == nullptr || buffer == nullptr ||
       nodes == nullptr) {
     return Errc::io;
@@ -66,7 +64,7 @@ void Outpost::destroy(Outpost* outpost) noexcept {
 }
 
 OutpostNode* Outpost::find(NodeId node) const noexcept {
-  return node.value < keeper_wire::kMaxNodes ? nodes_[node.value].load(std::memory_order_acquire) : nullptr;
+  return node <= keeper_wire::kDisk ? nodes_[node.value].load(std::memory_order_acquire) : nullptr;
 }
 
 std::string_view Outpost::name_of(NodeId node) const noexcept {
@@ -76,9 +74,7 @@ std::string_view Outpost::name_of(NodeId node) const noexcept {
 
 void Outpost::count_in(Record& record) noexcept {
   record_ = &record;
-  for (std::uint16_t id = 0; id < ids_; ++id) {
-    if (OutpostNode* const node = nodes_[id].load(std::memory_order_relaxed)) node->count_in(record_);
-  }
+  for_each_node([this](OutpostNode& node) { node.count_in(record_); });
 }
 
 // --- frames ---
@@ -148,18 +144,35 @@ bool Outpost::usable(const ChunkEntry& entry, std::uint64_t place) const noexcep
   return node != nullptr && node->state() == Errc::ok;
 }
 
+bool Outpost::readable(const ChunkEntry& entry, std::uint64_t place, FrameNo home) const noexcept {
+  if ((place & ChunkEntry::kBackup) == 0) return usable(entry, place);
+  if (backup_ == nullptr || !usable(entry, place)) return false;
+  const std::uint64_t there = backup_[chunk_of(home).value].on_disk.load(std::memory_order_acquire);
+  return (there >> home.value % kChunkFrames & 1) != 0;
+}
+
+bool Outpost::writable(const ChunkEntry& entry, std::uint64_t place) const noexcept {
+  return usable(entry, place) && find(ChunkEntry::decode(place, 0).node)->takes_writes();
+}
+
 Location Outpost::place_of(Location home) const noexcept {
   const ChunkEntry& entry = entry_of(home.frame);
   const std::uint32_t offset = home.frame.value % kChunkFrames;
   std::uint64_t any = 0;
+  std::uint64_t backup = 0;
   for (const auto& word : entry.places) {
     const std::uint64_t place = word.load(std::memory_order_acquire);
     if ((place & ChunkEntry::kThere) == 0) continue;
+    if ((place & ChunkEntry::kBackup) != 0) {
+      backup = place;
+      continue;
+    }
     if (!has_heard_of(entry, place)) continue;
     // The only one there is need not be looked at: a transfer will find out.
-    if (copies_ == 1 || usable(entry, place)) return ChunkEntry::decode(place, offset);
+    if ((copies_ == 1 && backup_ == nullptr) || usable(entry, place)) return ChunkEntry::decode(place, offset);
     any = place;
   }
+  if (backup != 0 && readable(entry, backup, home.frame)) any = backup;
   // Copies may come and go while they are looked at one by one, or be new to this process: then there is none now.
   return any != 0 ? ChunkEntry::decode(any, offset) : Location{kNowhere, {}};
 }
@@ -170,8 +183,8 @@ Places Outpost::places_of(Location home) const noexcept {
   if (entry.flags.load(std::memory_order_seq_cst) != 0) return places;
   for (const auto& word : entry.places) {
     const std::uint64_t place = word.load(std::memory_order_acquire);
-    if ((place & ChunkEntry::kThere) == 0) continue;
-    if (!usable(entry, place)) return {};
+    if ((place & ChunkEntry::kThere) == 0 || (place & ChunkEntry::kBackup) != 0) continue;
+    if (!writable(entry, place)) return {};
     places.at[places.count++] = ChunkEntry::decode(place, home.frame.value % kChunkFrames);
   }
   return places;
@@ -182,10 +195,17 @@ Places Outpost::readable_places(Location home) const noexcept {
   Places places;
   for (const auto& word : entry.places) {
     const std::uint64_t place = word.load(std::memory_order_acquire);
-    if ((place & ChunkEntry::kThere) == 0 || !usable(entry, place)) continue;
+    if ((place & ChunkEntry::kThere) == 0 || !readable(entry, place, home.frame)) continue;
     places.at[places.count++] = ChunkEntry::decode(place, home.frame.value % kChunkFrames);
   }
   return places;
+}
+
+// With release: who copies the page finds it where it was written.
+void Outpost::wrote(Location home) noexcept {
+  if (backup_ == nullptr) return;
+  const std::uint64_t bit = std::uint64_t{1} << home.frame.value % kChunkFrames;
+  backup_[chunk_of(home.frame).value].written.fetch_or(bit, std::memory_order_release);
 }
 
 // ok if a copy can be read; fenced if all are lost.
@@ -195,7 +215,8 @@ Errc Outpost::state_of(Location home) const noexcept {
   for (const auto& word : entry.places) {
     const std::uint64_t place = word.load(std::memory_order_acquire);
     if ((place & ChunkEntry::kThere) == 0) continue;
-    if (usable(entry, place)) return Errc::ok;
+    if (readable(entry, place, home.frame)) return Errc::ok;
+    if ((place & ChunkEntry::kBackup) != 0) continue;
     OutpostNode* const node = find(ChunkEntry::decode(place, 0).node);
     const Errc its = node != nullptr ? node->state() : Errc::disconnected;
     if (its != Errc::fenced) state = Errc::disconnected;

@@ -39,6 +39,7 @@
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "pool/frames.h"
+#include "run/backup_map.h"
 #include "run/chunk_map.h"
 #include "run/outpost/ages.h"
 #include "run/outpost/outpost_node.h"
@@ -82,6 +83,7 @@ class Outpost final : public Frames {
   [[nodiscard]] Places readable_places(Location home) const noexcept override;
   [[nodiscard]] std::uint32_t copies() const noexcept override { return copies_; }
   std::uint32_t begin_writes() noexcept override { return ages_.enter(); }
+  void wrote(Location home) noexcept override;
   void end_writes(std::uint32_t ticket) noexcept override { ages_.leave(ticket); }
   std::uint32_t begin_reads() noexcept override { return ages_.enter(); }
   void end_reads(std::uint32_t ticket) noexcept override { ages_.leave(ticket); }
@@ -125,10 +127,22 @@ class Outpost final : public Frames {
   ~Outpost() override;
 
   [[nodiscard]] OutpostNode* find(NodeId node) const noexcept;
+  // Calls f(OutpostNode&) for each. REQUIRES: tend_mutex_, or nobody else is inside.
+  template <typename F>
+  void for_each_node(F&& f) const noexcept {
+    const auto call = [&](NodeId id) {
+      if (OutpostNode* const node = nodes_[id.value].load(std::memory_order_relaxed)) f(*node);
+    };
+    for (std::uint16_t id = 0; id < ids_; ++id) call(NodeId{id});
+    call(keeper_wire::kDisk);
+  }
   [[nodiscard]] const ChunkEntry& entry_of(FrameNo home) const noexcept;
   // Whether this process knows the way to a place of the chunk, and whether it can be used now.
   [[nodiscard]] bool has_heard_of(const ChunkEntry& entry, std::uint64_t place) const noexcept;
   [[nodiscard]] bool usable(const ChunkEntry& entry, std::uint64_t place) const noexcept;
+  // ... and, of a copy on the disk, whether the page is there.
+  [[nodiscard]] bool readable(const ChunkEntry& entry, std::uint64_t place, FrameNo home) const noexcept;
+  [[nodiscard]] bool writable(const ChunkEntry& entry, std::uint64_t place) const noexcept;
   [[nodiscard]] Errc state_of(Location home) const noexcept;
   void nap(const Deadline& deadline) noexcept;
 
@@ -169,6 +183,7 @@ class Outpost final : public Frames {
   std::atomic<std::uint64_t> stranded_{0};
   std::atomic<OutpostNode*>* const nodes_;  // by id; an entry is replaced only by a new session under the same id
   const ChunkEntry* map_ = nullptr;         // both from the welcome on
+  BackupEntry* backup_ = nullptr;           // null: there is no backup
   std::uint32_t copies_ = 1;
   std::atomic<std::uint32_t> heard_{0};  // late places that can be used: ChunkEntry::since
   Ages ages_;                            // of transfers: a new one for each round of seals
@@ -183,7 +198,7 @@ class Outpost final : public Frames {
   std::byte* const buffer_;
   Run* const sending_;  // returns that are about to be sent
   std::size_t sending_count_ = 0;
-  std::uint16_t ids_ = 0;  // nodes_ has entries below this only
+  std::uint16_t ids_ = 0;  // nodes_ has entries below this only, but for the disk's
   bool welcomed_ = false;
   void* lifeline_ = nullptr;
   std::uint64_t asked_ = 0;  // frames asked for and not granted

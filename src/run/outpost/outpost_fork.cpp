@@ -68,9 +68,7 @@ Errc Outpost::after_fork_in_child() noexcept {
   ages_.forget();
   seal_heard_ = seal_pending_ = seal_answered_ = 0;
   stock_ = config_.first_stock;
-  for (std::uint16_t id = 0; id < ids_; ++id) {
-    if (OutpostNode* const node = nodes_[id].load(std::memory_order_relaxed)) node->after_fork();
-  }
+  for_each_node([](OutpostNode& node) { node.after_fork(); });
   // What is at hand is the parent's to use; this process holds it too, and lets go of it.
   Run run;
   while (at_hand_.move_out({&run, 1}) == 1) give_back_unless_full(run);

@@ -1,16 +1,25 @@
 #include "run/outpost/outpost_node.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <ctime>
 #include <new>
 
+#include "run/disk_io.h"
 #include "run/own_descriptors.h"
 
 namespace comex {
 namespace {
 
 constexpr long kLookAgainNs = 50'000;
+
+// Whether this process may write files that long. Beyond that a write brings a signal that would end the program.
+bool may_write_to(const Segment& segment) noexcept {
+  rlimit most{};
+  return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur >= (std::uint64_t{segment.first.value} + segment.count)
+                                                                     << kPageShift;
+}
 
 }  // namespace
 
@@ -20,6 +29,7 @@ OutpostNode::OutpostNode(const keeper_wire::Node& told, const OutpostLinkConfig&
 OutpostNode::~OutpostNode() {
   close(Errc::fenced);
   drop_lanes();
+  own_descriptors.drop(file_.get());
 }
 
 Errc OutpostNode::state() noexcept {
@@ -49,6 +59,8 @@ void OutpostNode::submit(Transfer& transfer) noexcept {
     transfer.finish(state);
   } else if (shm()) {
     copy(transfer);
+  } else if (disk()) {
+    use_disk(transfer);
   } else {
     lanes_->submit(transfer, static_cast<std::uint32_t>(stack_number()));
   }
@@ -60,6 +72,19 @@ void OutpostNode::copy(Transfer& transfer) noexcept {
   Errc result = window_.fenced() ? Errc::fenced : transfer.check();
   if (result == Errc::ok) result = window_.copy(transfer);
   if (result == Errc::ok) result = state_.load(std::memory_order_acquire);
+  transfer.finish(result);
+}
+
+// Here and now: a disk that the program has to wait for is what comes after everything else.
+void OutpostNode::use_disk(Transfer& transfer) noexcept {
+  transfer.begin();
+  Errc result = transfer.check();
+  const bool writes = transfer.direction == Direction::write;
+  for (const Segment& segment : transfer.segments) {
+    if (result == Errc::ok && writes && !may_write_to(segment)) result = Errc::io;
+    if (result == Errc::ok) result = move_on_disk(file_.get(), transfer.direction, segment);
+  }
+  if (writes && result == Errc::io) refused_.store(true, std::memory_order_release);
   transfer.finish(result);
 }
 
@@ -110,6 +135,13 @@ Errc OutpostNode::use_lanes(ReceivedFds& fds) noexcept {
   return Errc::ok;
 }
 
+Errc OutpostNode::use_file(Fd file) noexcept {
+  if (!disk() || !file) return Errc::invalid;
+  file_ = own_descriptors.adopt(std::move(file));
+  state_.store(Errc::ok, std::memory_order_seq_cst);
+  return Errc::ok;
+}
+
 void OutpostNode::reopen() noexcept {
   Errc expected = Errc::disconnected;
   state_.compare_exchange_strong(expected, Errc::ok, std::memory_order_seq_cst);
@@ -145,7 +177,7 @@ void OutpostNode::after_fork() noexcept {
   // Threads of the parent may have been inside, and may have held the locks of its lanes.
   new (&inside_) Turnstile;
   must_report = false;
-  if (shm()) return;
+  if (shm() || disk()) return;
   drop_lanes();  // closes descriptors, and touches neither locks nor the connections
   Errc expected = Errc::ok;
   state_.compare_exchange_strong(expected, Errc::disconnected, std::memory_order_seq_cst);

@@ -1,7 +1,7 @@
 // One memory node as a process sees it whose pool is kept by another (run/outpost/outpost.h): the slabs that it may
-// map, or the lanes that it was handed.
+// map, or the lanes that it was handed. The disk is one, too: a file.
 //
-//            use_window / use_lanes             away, or a lane broke
+//       use_window / use_lanes / use_file       away, or a lane broke
 //   closed ---------------------------> open ---------------------------> closed ... -> lost (for ever)
 //
 // Thread safety: the first group of functions from any thread; the second by one thread at a time, which is not inside
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/expected.h"
 #include "base/fd.h"
@@ -50,6 +51,9 @@ class OutpostNode {
   [[nodiscard]] bool lost() const noexcept { return state_.load(std::memory_order_acquire) == Errc::fenced; }
   [[nodiscard]] const keeper_wire::Node& told() const noexcept { return told_; }
   [[nodiscard]] bool shm() const noexcept { return told_.medium == keeper_wire::Medium::shm; }
+  [[nodiscard]] bool disk() const noexcept { return told_.medium == keeper_wire::Medium::disk; }
+  // False for a disk that has refused a write: what is there can still be read.
+  [[nodiscard]] bool takes_writes() const noexcept { return !refused_.load(std::memory_order_acquire); }
 
   // --- the tending thread ---
   // Errc::io: it stays closed.
@@ -57,6 +61,7 @@ class OutpostNode {
   // Errc::invalid: there is no such slab. REQUIRES: nobody uses frames of what is mapped there now.
   Errc map(std::uint32_t slab, int memory) noexcept;
   Errc use_lanes(ReceivedFds& fds) noexcept;
+  Errc use_file(Fd file) noexcept;
   // Open again with what there is. shm only.
   void reopen() noexcept;
   // Completes everything under way with `why`, which is also what later transfers end in: disconnected, or fenced, for
@@ -67,6 +72,9 @@ class OutpostNode {
   // In a forked child, where nobody else runs: windows stay, lanes are the parent's and are let go of.
   void after_fork() noexcept;
 
+  // Once, after takes_writes() has become false.
+  [[nodiscard]] bool refused_first() noexcept { return !takes_writes() && !std::exchange(refusal_seen_, true); }
+
   bool must_report = false;  // the keeper has to hear that it broke
 
   // Counts there from now on. Nobody else is inside.
@@ -74,6 +82,7 @@ class OutpostNode {
 
  private:
   void copy(Transfer& transfer) noexcept;
+  void use_disk(Transfer& transfer) noexcept;
   void count(const Transfer& transfer) noexcept;
   void drop_lanes() noexcept;
 
@@ -84,6 +93,9 @@ class OutpostNode {
   Traffic* traffic_ = nullptr;
   Turnstile inside_;
   ShmWindow window_;
+  Fd file_;
+  std::atomic<bool> refused_{false};
+  bool refusal_seen_ = false;
   std::optional<LaneSet> lanes_;
   std::array<std::optional<SocketStream>, keeper_wire::kMaxLanes> streams_;
   std::array<std::optional<TcpLane>, keeper_wire::kMaxLanes> lane_;

@@ -55,9 +55,7 @@ Errc Outpost::say(kw::Type type, std::span<const std::byte> body, std::span<cons
 // Whatever it said before it went has been received.
 void Outpost::gone() noexcept {
   gone_.store(true, std::memory_order_release);
-  for (std::uint16_t id = 0; id < ids_; ++id) {
-    if (OutpostNode* const node = nodes_[id].load(std::memory_order_relaxed)) node->close(Errc::fenced);
-  }
+  for_each_node([](OutpostNode& node) { node.close(Errc::fenced); });
 }
 
 // --- in ---
@@ -119,11 +117,17 @@ bool Outpost::hear_welcome(std::span<const std::byte> message, ReceivedFds& fds)
   kw::Welcome welcome;
   if (!kw::read_body(message, welcome) || welcome.copies == 0 || welcome.copies > kMostCopies) return false;
   copies_ = welcome.copies;
-  if (fds.size() == 2) {
+  if (fds.size() >= 2) {
     lifeline_ = grasp_lifeline(fds.take(0).get());
     void* const map = mmap(OwnPlace::take(ChunkMap::kBytes), ChunkMap::kBytes, PROT_READ, MAP_SHARED | MAP_NORESERVE,
                            fds.take(1).get(), 0);
     if (map != MAP_FAILED) map_ = static_cast<const ChunkEntry*>(map);
+  }
+  if (fds.size() == 3) {
+    void* const map = mmap(OwnPlace::take(kBackupMapBytes), kBackupMapBytes, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_NORESERVE, fds.take(2).get(), 0);
+    if (map == MAP_FAILED) return false;
+    backup_ = static_cast<BackupEntry*>(map);
   }
   welcomed_ = lifeline_ != nullptr && map_ != nullptr;
   return welcomed_;
@@ -147,7 +151,7 @@ void Outpost::answer_seal() noexcept {
 
 bool Outpost::hear_node(std::span<const std::byte> message, ReceivedFds& fds) noexcept {
   kw::Node told;
-  if (!kw::read_body(message, told) || told.id.value >= kw::kMaxNodes || told.frames == 0 || told.slab_order > 30) {
+  if (!kw::read_body(message, told) || told.id > kw::kDisk || told.frames == 0 || told.slab_order > 30) {
     return false;
   }
   const bool shm = told.medium == kw::Medium::shm;
@@ -160,12 +164,13 @@ bool Outpost::hear_node(std::span<const std::byte> message, ReceivedFds& fds) no
   if (memory == nullptr) return false;
   auto* const mapped = reinterpret_cast<std::atomic<bool>*>(memory + sizeof(OutpostNode));
   OutpostLinkConfig link = config_.link;
-  if (copies_ > 1) link.transfer_timeout = std::min(link.transfer_timeout, config_.failover);
+  if (copies_ > 1 || backup_ != nullptr) link.transfer_timeout = std::min(link.transfer_timeout, config_.failover);
   auto* const node = new (memory) OutpostNode(told, link, mapped);
   if (shm && (fds.size() != 1 || node->use_window(fds.take(0).get()) != Errc::ok)) return false;
+  if (node->disk() && (fds.size() != 1 || node->use_file(fds.take(0)) != Errc::ok)) return false;
   node->count_in(record_);
   nodes_[told.id.value].store(node, std::memory_order_release);
-  ids_ = std::max<std::uint16_t>(ids_, static_cast<std::uint16_t>(told.id.value + 1));
+  if (!node->disk()) ids_ = std::max(ids_, static_cast<std::uint16_t>(told.id.value + 1));
   return true;
 }
 
@@ -232,25 +237,25 @@ bool Outpost::hear_grant(std::span<const std::byte> message) noexcept {
 
 // Nodes that broke since the last look.
 void Outpost::look_at_lanes() noexcept {
-  for (std::uint16_t id = 0; id < ids_; ++id) {
-    OutpostNode* const node = nodes_[id].load(std::memory_order_relaxed);
-    const Errc broke = node != nullptr ? node->broke() : Errc::ok;
-    if (broke == Errc::ok) continue;
-    give_up(*node, broke);
-    node->must_report = true;
-  }
+  for_each_node([this](OutpostNode& node) {
+    const Errc broke = node.broke();
+    const bool refused = node.refused_first();
+    if (broke != Errc::ok) give_up(node, broke);
+    if (refused) drop_what_cannot_be_written();
+    if (broke != Errc::ok || refused) node.must_report = true;
+  });
 }
 
 // False: not all could be reported yet.
 bool Outpost::report_lanes() noexcept {
-  for (std::uint16_t id = 0; id < ids_; ++id) {
-    OutpostNode* const node = nodes_[id].load(std::memory_order_relaxed);
-    if (node == nullptr || !node->must_report) continue;
-    const kw::NodeRef about{NodeId{id}, 0};
-    if (say(kw::Type::lanes, std::as_bytes(std::span(&about, 1))) != Errc::ok) return false;
-    node->must_report = false;
-  }
-  return true;
+  bool all = true;
+  for_each_node([&](OutpostNode& node) {
+    if (!all || !node.must_report) return;
+    const kw::NodeRef about{node.told().id, 0};
+    all = say(kw::Type::lanes, std::as_bytes(std::span(&about, 1))) == Errc::ok;
+    if (all) node.must_report = false;
+  });
+  return all;
 }
 
 // True if there is something to send. Before look_at_lanes(): what is gathered was given back before that look, so a

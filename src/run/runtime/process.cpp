@@ -91,6 +91,14 @@ void stop(const char* why) noexcept {
 
 void stop_for_loss(NodeId node) noexcept {
   if (process.outpost->keeper_gone()) stop_without_keeper();
+  if (node == keeper_wire::kDisk) {
+    stop(Line()
+             .add("the disk of ")
+             .add(process.outpost->name_of(node))
+             .add(" cannot be read, and has the only copy of ")
+             .add(process.pager->pages_at(node))
+             .add(" pages of this process"));
+  }
   stop(Line()
            .add("memory node ")
            .add(process.outpost->name_of(node))
@@ -101,7 +109,8 @@ void stop_for_loss(NodeId node) noexcept {
 
 void stop_for_wrong_page(Location where) noexcept {
   stop(Line()
-           .add("a page that came back from memory node ")
+           .add("a page that came back from ")
+           .add(where.node == keeper_wire::kDisk ? "the disk of " : "memory node ")
            .add(process.outpost->name_of(where.node))
            .add(" (frame ")
            .add(where.frame.value)
@@ -112,7 +121,8 @@ void tell_of_wrong_page(Location where) noexcept {
   constexpr std::uint32_t kMostTold = 10;  // the rest is counted
   if (process.room->wrong.fetch_add(1, std::memory_order_relaxed) >= kMostTold) return;
   say(Line()
-          .add("a page that came back from memory node ")
+          .add("a page that came back from ")
+          .add(where.node == keeper_wire::kDisk ? "the disk of " : "memory node ")
           .add(process.outpost->name_of(where.node))
           .add(" (frame ")
           .add(where.frame.value)

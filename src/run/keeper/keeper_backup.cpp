@@ -1,0 +1,96 @@
+// The disk of --backup: where pages go when there is no other place, and where those that have one node are copied to.
+// See "A disk as the last resort" in docs/design-notes.md.
+#include "run/keeper/keeper_server.h"
+
+namespace comex {
+
+namespace kw = keeper_wire;
+
+namespace {
+
+constexpr Millis kLookEvery{50};         // for pages that were written
+constexpr Millis kCalm{1'000};           // after homes on the disk were handed out: then the nodes may have room
+constexpr std::size_t kMoveAtOnce = 64;  // chunks
+
+}  // namespace
+
+// Everybody knows of the disk from the start: its places can be used by whoever finds them in the map.
+bool KeeperServer::tell_disk(Process& process) {
+  if (!backup_) return true;
+  kw::Node message;
+  message.id = kw::kDisk;
+  message.medium = kw::Medium::disk;
+  message.frames = backup_->frames();
+  message.name.assign(config_.backup.folder);
+  std::vector<Fd> fds;
+  fds.push_back(backup_->file().file());
+  return process.send(kw::Type::node, message, std::move(fds));
+}
+
+// For want of anything else: every node says no, or none is there. See refusal_.
+std::optional<Run> KeeperServer::next_run_on_disk(std::uint32_t want) {
+  if (!backup_ || (refusal_ != Errc::no_memory && refusal_ != Errc::disconnected)) return std::nullopt;
+  disk_used_at_ = Clock::now();
+  if (const auto run = store_->take_on_disk(want)) return run;
+  const auto part = backup_->take();
+  if (!part) {
+    if (backup_->coming()) refusal_ = Errc::ok;
+    return std::nullopt;
+  }
+  if (store_->add({&*part, 1})) return store_->take_on_disk(want);
+  backup_->give_back(*part);
+  return std::nullopt;
+}
+
+// Looks for pages that were written, through all chunks, and has them copied, a few at a time.
+void KeeperServer::back_up() {
+  backup_->look([this](ChunkNo chunk, Location first) { return store_->has_place(chunk, first); });
+  if (next_backup_ == 0) {
+    if (Clock::now() < back_up_at_) return;
+    back_up_at_ = Clock::now() + kLookEvery;
+    backup_->count_behind(store_->end());
+    rescue();
+    move_back();
+  }
+  while (next_backup_ < store_->end() && !backup_->is_busy()) back_up(ChunkNo{next_backup_++});
+  if (next_backup_ == store_->end()) next_backup_ = 0;
+}
+
+void KeeperServer::back_up(ChunkNo chunk) {
+  const Slots pages = backup_->written(chunk) & store_->used_homes(chunk);
+  if (pages == 0 || store_->lost(chunk) || backup_->is_copying(chunk)) return;
+  if (store_->is_on_disk(chunk)) return backup_->note_on_disk(chunk, pages);
+  const Places places = store_->places(chunk);
+  if (pool_.config().copies > 1 || backup_->failed() || !stands(places.at[0].node)) return;
+  auto part = store_->backup(chunk);
+  if (!part) {
+    part = backup_->take();
+    if (!part) return;
+    store_->add_backup(chunk, *part);
+  }
+  const Run from{places.at[0].node, places.at[0].frame, store_->size(chunk)};
+  backup_->copy({chunk, from, *part, pages});
+}
+
+// Chunks that are on the disk alone get a node, unless the nodes have no room for what is new.
+void KeeperServer::move_back() {
+  if (!thin_.empty() || store_->used_on_disk() == 0 || Clock::now() < disk_used_at_ + kCalm) return;
+  for (std::uint32_t number = 0; number < store_->end() && thin_.size() < kMoveAtOnce; ++number) {
+    const ChunkNo chunk{number};
+    if (store_->is_on_disk(chunk) && needs_place(chunk)) thin_.push_back(chunk);
+  }
+}
+
+// Chunks that lost their nodes, and of which all that is in use is on the disk: from now on they are there.
+void KeeperServer::rescue() {
+  for (auto at = rescue_.begin(); at != rescue_.end();) {
+    const ChunkNo chunk{*at};
+    const bool waits = store_->size(chunk) > 0 && store_->lost(chunk);
+    const bool whole = waits && (store_->used_homes(chunk) & ~backup_->on_disk(chunk)) == 0 && !store_->sealed(chunk) &&
+                       !backup_->is_copying(chunk);
+    if (whole) store_->revive(chunk);
+    at = whole || !waits ? rescue_.erase(at) : std::next(at);
+  }
+}
+
+}  // namespace comex
