@@ -6,6 +6,7 @@
 
 #include "fabric/channel.h"
 #include "fabric/rdma_link.h"
+#include "support/heartbeat.h"
 #include "support/node.h"
 #include "support/pages.h"
 #include "support/wait.h"
@@ -156,6 +157,7 @@ TEST_F(RdmaNode, a_fenced_client_is_refused_by_the_device) {
   ASSERT_EQ(lane.read(key_.address, key_.key), IBV_WC_SUCCESS);
   ASSERT_TRUE(wait_until([&] { return node_->clients() == 0; })) << "nobody beats: the lease ends";
   const auto heir_of_the_memory = node_->connect(Over::rdma);
+  const Heartbeat beating(*heir_of_the_memory);
   const auto theirs = granted(*heir_of_the_memory, node_->frames());
   EXPECT_NE(lane.write(key_.address, key_.key, 1), IBV_WC_SUCCESS);
   Pages pages(4);

@@ -146,10 +146,7 @@ Expected<std::shared_ptr<RdmaEndpoint>> RdmaEndpoint::adopt(rdma_cm_id* id, std:
   std::shared_ptr<RdmaEndpoint> endpoint(new RdmaEndpoint(**library, std::move(domain)));
   endpoint->id_ = id;
   auto made = endpoint->make_queues(shape);
-  ibv_qp_attr nothing{};
-  if (made && endpoint->library_.modify_qp(id->qp, &nothing, IBV_QP_ACCESS_FLAGS) != 0) {
-    made = rdma_error("cannot close a new connection");
-  }
+  if (made && !endpoint->advance(IBV_QPS_INIT, 0)) made = rdma_error("cannot prepare a connection");
   if (!made) {
     endpoint->disown();
     return std::move(made).error();
@@ -160,7 +157,8 @@ Expected<std::shared_ptr<RdmaEndpoint>> RdmaEndpoint::adopt(rdma_cm_id* id, std:
 
 void RdmaEndpoint::disown() noexcept {
   const std::lock_guard lock(mutex_);
-  if (id_->qp != nullptr) library_.destroy_qp(id_);
+  if (qp_ != nullptr) library_.destroy_qp(qp_);
+  qp_ = nullptr;
   id_->context = nullptr;
   id_ = nullptr;
 }
@@ -170,15 +168,31 @@ Expected<void> RdmaEndpoint::accept(const rdma_conn_param& asked) {
   param.responder_resources = std::min(asked.responder_resources, reads_at_once());
   param.flow_control = 1;
   param.rnr_retry_count = kRetriesNotReady;
-  if (library_.accept(id_, &param) != 0) return rdma_error("cannot accept a connection");
+  param.qp_num = qp_->qp_num;
+  if (!advance(IBV_QPS_RTR, param.responder_resources) || !advance(IBV_QPS_RTS, 0) ||
+      library_.accept(id_, &param) != 0) {
+    return rdma_error("cannot accept a connection");
+  }
   return {};
+}
+
+// The connection manager knows what belongs to each state.
+bool RdmaEndpoint::advance(ibv_qp_state state, std::uint8_t reads) noexcept {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = state;
+  int which = 0;
+  if (library_.init_qp_attr(id_, &attributes, &which) != 0) return false;
+  attributes.qp_access_flags = 0;
+  if (state == IBV_QPS_RTR) attributes.max_dest_rd_atomic = reads;
+  if (state == IBV_QPS_RTS) attributes.max_rd_atomic = reads;
+  return library_.modify_qp(qp_, &attributes, which) == 0;
 }
 
 Expected<void> RdmaEndpoint::open() {
   const std::lock_guard lock(mutex_);
   ibv_qp_attr attributes{};
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-  if (id_->qp == nullptr || library_.modify_qp(id_->qp, &attributes, IBV_QP_ACCESS_FLAGS) != 0) {
+  if (qp_ == nullptr || library_.modify_qp(qp_, &attributes, IBV_QP_ACCESS_FLAGS) != 0) {
     return rdma_error("cannot open a lane");
   }
   return {};
@@ -211,13 +225,21 @@ Expected<void> RdmaEndpoint::make_queues(Shape shape) {
                 .max_recv_sge = 1,
                 .max_inline_data = kInline};
   ibv_qp_init_attr given = wanted;
-  if (library_.create_qp(id_, *domain, &given) != 0) {
+  qp_ = make_pair(*domain, given);
+  if (qp_ == nullptr) {
     wanted.cap.max_inline_data = 0;  // not every device can
     given = wanted;
-    if (library_.create_qp(id_, *domain, &given) != 0) return rdma_error("cannot make a queue pair");
+    qp_ = make_pair(*domain, given);
   }
+  if (qp_ == nullptr) return rdma_error("cannot make a queue pair");
   most_inline_ = given.cap.max_inline_data;
   return {};
+}
+
+// At the client the connection manager leads it through its states, at the node we do: see adopt().
+ibv_qp* RdmaEndpoint::make_pair(ibv_pd* domain, ibv_qp_init_attr& wanted) {
+  if (events_ == nullptr) return library_.create_qp(domain, &wanted);
+  return library_.create_own_qp(id_, domain, &wanted) == 0 ? id_->qp : nullptr;
 }
 
 void RdmaEndpoint::arm() noexcept {
@@ -241,17 +263,22 @@ bool RdmaEndpoint::hear() noexcept {
 
 void RdmaEndpoint::cut() noexcept {
   const std::lock_guard lock(mutex_);
-  if (id_ == nullptr || id_->qp == nullptr) return;
+  if (qp_ == nullptr) return;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
-  library_.modify_qp(id_->qp, &attributes, IBV_QP_STATE);
+  library_.modify_qp(qp_, &attributes, IBV_QP_STATE);
 }
 
 void RdmaEndpoint::drop() noexcept {
   const std::lock_guard lock(mutex_);
-  if (id_ == nullptr || id_->qp == nullptr) return;
+  if (qp_ == nullptr) return;
   library_.disconnect(id_);
-  library_.destroy_qp(id_);
+  if (events_ != nullptr) {
+    library_.destroy_own_qp(id_);
+  } else {
+    library_.destroy_qp(qp_);
+  }
+  qp_ = nullptr;
 }
 
 RdmaEndpoint::~RdmaEndpoint() {

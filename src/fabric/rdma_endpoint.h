@@ -51,7 +51,8 @@ class RdmaEndpoint {
 
   // --- node ---
   // For a connection that is asked for. Its events come to the listener, who finds this in rdma_cm_id::context. Owns
-  // the id once it has succeeded. Nothing can be reached by it before open().
+  // the id once it has succeeded. Nothing can be reached by it before open(): so it is not the connection manager
+  // that leads the queue pair through its states, for it would allow everything on the way.
   static Expected<std::shared_ptr<RdmaEndpoint>> adopt(rdma_cm_id* id, std::shared_ptr<RdmaDomain> domain, Shape shape);
   Expected<void> accept(const rdma_conn_param& asked);
   // Back to the listener, to be refused.
@@ -63,7 +64,7 @@ class RdmaEndpoint {
   RdmaEndpoint(const RdmaEndpoint&) = delete;
   RdmaEndpoint& operator=(const RdmaEndpoint&) = delete;
 
-  [[nodiscard]] ibv_qp* qp() const { return id_ != nullptr ? id_->qp : nullptr; }
+  [[nodiscard]] ibv_qp* qp() const { return qp_; }
   [[nodiscard]] RdmaDomain& domain() { return *domain_; }
   // Sends of up to so many bytes can be handed to the device with the request.
   [[nodiscard]] std::uint32_t most_inline() const { return most_inline_; }
@@ -90,6 +91,8 @@ class RdmaEndpoint {
       : library_(library), domain_(std::move(domain)) {}
   Expected<void> find_way(const Url& url, Millis timeout, const Deadline& deadline);
   Expected<void> make_queues(Shape shape);
+  [[nodiscard]] ibv_qp* make_pair(ibv_pd* domain, ibv_qp_init_attr& wanted);
+  bool advance(ibv_qp_state state, std::uint8_t reads) noexcept;
   Expected<void> await(rdma_cm_event_type wanted, const std::string& peer, const Deadline& deadline);
   [[nodiscard]] std::uint8_t reads_at_once() const;
 
@@ -98,6 +101,7 @@ class RdmaEndpoint {
   std::string peer_;                      // for messages
   rdma_event_channel* events_ = nullptr;  // the client's own
   rdma_cm_id* id_ = nullptr;
+  ibv_qp* qp_ = nullptr;
   ibv_comp_channel* notices_ = nullptr;
   ibv_cq* completions_ = nullptr;
   Fd watched_;  // epoll: completions and events; at the client

@@ -1,7 +1,8 @@
 // librdmacm and libibverbs, loaded when the first rdma:// link or listener is made. Nobody else pays for them: they
 // bring libnl and a provider for each kind of device, and are not there on every machine.
 //
-// Members have the names of the functions without their prefix. What verbs.h defines inline (ibv_post_send,
+// Members have the names of the functions without their prefix; of those of the same name, the connection manager's has
+// `own` in it. What verbs.h defines inline (ibv_post_send,
 // ibv_poll_cq, ibv_req_notify_cq) goes through the device's context and is called as it is.
 //
 // Thread safety: all. Not for the fault path, and not for the inside of programs: see "RDMA and programs" in
@@ -30,8 +31,11 @@ namespace comex {
   X(disconnect, rdma_disconnect)                       \
   X(get_cm_event, rdma_get_cm_event)                   \
   X(ack_cm_event, rdma_ack_cm_event)                   \
-  X(create_qp, rdma_create_qp)                         \
-  X(destroy_qp, rdma_destroy_qp)                       \
+  X(create_own_qp, rdma_create_qp)                     \
+  X(destroy_own_qp, rdma_destroy_qp)                   \
+  X(init_qp_attr, rdma_init_qp_attr)                   \
+  X(create_qp, ibv_create_qp)                          \
+  X(destroy_qp, ibv_destroy_qp)                        \
   X(set_option, rdma_set_option)                       \
   X(get_src_port, rdma_get_src_port)                   \
   X(alloc_pd, ibv_alloc_pd)                            \

@@ -44,7 +44,12 @@ ServerConfig TestNode::config() {
 TestNode::TestNode(Over over, ServerConfig config) {
   config.listen = "127.0.0.1:0";
   config.socket = folder_.path("node.sock");
-  if (over == Over::rdma) config.rdma = std::string(std::getenv("COMEX_TEST_RDMA")) + ":0";
+  if (over == Over::rdma) {
+    config.rdma = std::string(std::getenv("COMEX_TEST_RDMA")) + ":0";
+    // In an emulated machine. Pages do not renew the lease here.
+    config.handshake_timeout = kPatience;
+    if (config.lease == ServerConfig{}.lease) config.lease = 4 * kPatience;
+  }
   if (over == Over::tls) {
     authority_ = std::make_unique<Authority>(folder_, "authority");
     if (config.tls.certificate.empty()) {
