@@ -26,11 +26,10 @@ struct Where {
   std::string words;
 };
 
-const Url* first_of(const std::vector<Url>& urls, bool shm) {
-  for (const Url& url : urls) {
-    if ((url.scheme == Url::Scheme::unix_socket) == shm) return &url;
-  }
-  return nullptr;
+const Url* first_of(const std::vector<Url>& urls, std::string_view name) {
+  const auto found =
+      std::find_if(urls.begin(), urls.end(), [&](const Url& url) { return ComexLink::name_of(url) == name; });
+  return found == urls.end() ? nullptr : &*found;
 }
 
 // Everything that is measured. The children of a peer end with it.
@@ -49,8 +48,8 @@ class Field {
   }
 
  private:
-  // The set must be the same for all: it shrinks to what the smaller of the two nodes has.
-  Expected<std::unique_ptr<ComexLink>> open_link(const Where& where, bool shm);
+  // The set must be the same for all: it shrinks to what the smallest of the nodes has.
+  Expected<std::unique_ptr<ComexLink>> open_link(const Where& where, std::string_view name);
   void add(std::string_view name, Expected<std::unique_ptr<Peer>> peer);
 
   Figures& figures_;
@@ -58,11 +57,11 @@ class Field {
   std::uint32_t set_pages_ = 0;
 };
 
-Expected<std::unique_ptr<ComexLink>> Field::open_link(const Where& where, bool shm) {
-  const Url* url = first_of(where.urls, shm);
+Expected<std::unique_ptr<ComexLink>> Field::open_link(const Where& where, std::string_view name) {
+  const Url* url = first_of(where.urls, name);
   if (url == nullptr) {
-    figures_.skipped.push_back({std::string(shm ? kComexShm : kComexTcp),
-                                shm ? "no unix:// node in --pool" : "no tcp:// or tls:// node in --pool"});
+    // Most machines have no RDMA, and nothing is missing there.
+    if (name != kComexRdma) figures_.skipped.push_back({std::string(name), "no such node in --pool"});
     return std::unique_ptr<ComexLink>();
   }
   Expected<std::unique_ptr<ComexLink>> link = ComexLink::create(*url, where.link, set_pages_);
@@ -82,16 +81,19 @@ void Field::add(std::string_view name, Expected<std::unique_ptr<Peer>> peer) {
 Expected<void> Field::open(Expected<std::unique_ptr<Peer>> bare_tcp, const Where& where, const std::string& folder,
                            std::uint32_t set_pages, Steps& steps) {
   set_pages_ = set_pages;
-  Expected<std::unique_ptr<ComexLink>> shm = open_link(where, true);
+  Expected<std::unique_ptr<ComexLink>> shm = open_link(where, kComexShm);
   if (!shm) return shm.error();
-  Expected<std::unique_ptr<ComexLink>> tcp = open_link(where, false);
+  Expected<std::unique_ptr<ComexLink>> tcp = open_link(where, kComexTcp);
   if (!tcp) return tcp.error();
+  Expected<std::unique_ptr<ComexLink>> rdma = open_link(where, kComexRdma);
+  if (!rdma) return rdma.error();
 
   steps.stage("starting the peers");
   add(kMemcpy, Mapped::create(set_pages_));
   add(kComexShm, std::unique_ptr<Peer>(*std::move(shm)));
   add(kBareTcp, std::move(bare_tcp));
   add(kComexTcp, std::unique_ptr<Peer>(*std::move(tcp)));
+  add(kComexRdma, std::unique_ptr<Peer>(*std::move(rdma)));
   add(kRedis, Redis::create(folder));
   add(kNbdkit, Nbdkit::create(folder, set_pages_));
   if (interrupted()) return interruption();

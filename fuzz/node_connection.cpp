@@ -28,7 +28,7 @@ wire::Bytes message(Type type, std::uint32_t tag, wire::ByteView body, std::size
 
 Connection::Connection(NodeWorld& world, Medium medium, uid_t uid) : world_(world), medium_(medium), uid_(uid) {
   peer_ = std::make_unique<ControlPeer>(std::make_unique<MemoryStream>(line_), world.node(),
-                                        Arrival{medium, uid, 0, "", "memory"}, Patience{});
+                                        Arrival{medium, uid, 0, "", "memory", nullptr}, Patience{});
 }
 
 // --- the handshake ---

@@ -60,7 +60,7 @@ NodeWorld::NodeWorld() : arena_(shared_arena()) {
                               .nid = NodeId{7},
                               .lease = kLease,
                               .boot_id = 0x1122334455667788});
-  auto client = ledger_->admit(ledger_->next_id(), {}, Arrival{Medium::tcp, 0, 1, "bystander", "nowhere"});
+  auto client = ledger_->admit(ledger_->next_id(), {}, Arrival{Medium::tcp, 0, 1, "bystander", "nowhere", nullptr});
   require(client.has_value(), "the bystander can come in");
   bystander_ = *std::move(client);
   const auto frames = ledger_->grant(*bystander_, 4, 2);

@@ -35,6 +35,9 @@ void check_limits(const wire::GiveBack& m) {
   require(std::all_of(m.extents.begin(), m.extents.end(), well_formed), "returned extents are well formed");
 }
 
+void check_limits(const wire::MapReply& m) {
+  require(!m.keys.empty() && m.keys.size() <= wire::kMaxSlabsPerMap, "a map call has a limit");
+}
 void check_limits(const wire::Map& m) {
   require(!m.slabs.empty() && m.slabs.size() <= wire::kMaxSlabsPerMap, "a map call has a limit");
 }
@@ -101,7 +104,7 @@ void check_segments(ByteView body) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const ByteView body = std::as_bytes(std::span(data, size)).subspan(1);
-  switch (data[0] % 13) {
+  switch (data[0] % 14) {
     case 0: check<wire::Hello>(body); break;
     case 1: check<wire::HelloReply>(body); break;
     case 2: check<wire::Proof>(body); break;
@@ -114,6 +117,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 9: check<wire::Map>(body); break;
     case 10: check<wire::StatusReply>(body); break;
     case 11: check_header(body); break;
+    case 12: check<wire::MapReply>(body); break;
     default: check_segments(body); break;
   }
   return 0;

@@ -54,8 +54,7 @@ class FaultyLinkTest : public testing::TestWithParam<Over> {
   std::deque<Transfer> transfers_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, FaultyLinkTest, testing::Values(Over::shm, Over::tcp, Over::tls),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Over, FaultyLinkTest, testing::ValuesIn(media()), testing::PrintToStringParamName());
 
 TEST_P(FaultyLinkTest, without_faults_is_a_link) {
   const auto link = with({});

@@ -39,8 +39,7 @@ class LinkError : public testing::TestWithParam<Over> {
   Pages local_{300, 22};
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, LinkError, testing::Values(Over::shm, Over::tcp, Over::tls),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Over, LinkError, testing::ValuesIn(media()), testing::PrintToStringParamName());
 
 TEST_P(LinkError, frames_of_nobody_are_denied) {
   const Segment segment{FrameNo{node_.frames() - 1}, 1, local_.data()};

@@ -21,8 +21,7 @@ class LinkTransfer : public testing::TestWithParam<Over> {
   TestNode node_{GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, LinkTransfer, testing::Values(Over::shm, Over::tcp, Over::tls),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Over, LinkTransfer, testing::ValuesIn(media()), testing::PrintToStringParamName());
 
 TEST_P(LinkTransfer, one_page) {
   const auto link = node_.connect(GetParam());

@@ -20,22 +20,31 @@ namespace {
 
 class NodeLife : public testing::TestWithParam<Over> {
  protected:
-  std::vector<std::string> flags(const std::string& listen = "127.0.0.1:0") {
-    std::vector<std::string> flags{"--listen", listen, "--socket", folder_.path("node.sock")};
+  // `before`: where the next one should listen to be found at the same place.
+  std::vector<std::string> flags(const NodeProcess* before) {
+    const auto port_of = [](const std::optional<Url>& url) { return std::to_string(url ? url->port : 0); };
+    const std::string port = before != nullptr ? port_of(before->tcp) : "0";
+    std::vector<std::string> flags{"--listen", "127.0.0.1:" + port, "--socket", folder_.path("node.sock")};
+    if (GetParam() == Over::rdma) {
+      const std::string address = std::getenv("COMEX_TEST_RDMA");
+      flags.insert(flags.end(), {"--rdma", address + ":" + (before != nullptr ? port_of(before->rdma) : "0"),
+                                 "--secret-file", folder_.file("secret", TestNode::kSecret)});
+    }
     if (GetParam() == Over::tls) {
       const auto files = authority_.sign("node", "IP:127.0.0.1");
       flags.insert(flags.end(), {"--tls-cert", files.certificate, "--tls-key", files.key});
     }
     return flags;
   }
-  NodeProcess start(const std::string& listen = "127.0.0.1:0") { return start_node(flags(listen), folder_.path(".")); }
-  // Where the next one should listen to be found at the same place.
-  static std::string same_place(const NodeProcess& node) { return "127.0.0.1:" + std::to_string(node.tcp->port); }
-  static Url url(const NodeProcess& node) { return GetParam() == Over::shm ? *node.shm : *node.tcp; }
+  NodeProcess start(const NodeProcess* before = nullptr) { return start_node(flags(before), folder_.path(".")); }
+  static Url url(const NodeProcess& node) {
+    return GetParam() == Over::shm ? *node.shm : GetParam() == Over::rdma ? *node.rdma : *node.tcp;
+  }
   LinkOptions options() {
     LinkOptions options;
     options.connect_timeout = options.control_timeout = options.transfer_timeout = kPatience;
     options.tls.ca = authority_.file();
+    if (GetParam() == Over::rdma) options.secret = TestNode::kSecret;
     return options;
   }
   std::unique_ptr<Link> connect(const NodeProcess& node) {
@@ -48,8 +57,7 @@ class NodeLife : public testing::TestWithParam<Over> {
   Authority authority_{folder_, "authority"};
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, NodeLife, testing::Values(Over::shm, Over::tcp, Over::tls),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Over, NodeLife, testing::ValuesIn(media()), testing::PrintToStringParamName());
 
 constexpr Millis kPromptly{3000};  // far below the time-outs of these links
 
@@ -57,7 +65,7 @@ TEST_P(NodeLife, sigterm_ends_it_cleanly) {
   auto node = start();
   const auto link = connect(node);
   granted(*link, 100);
-  auto half_open = RawPeer::dial(url(node));
+  auto half_open = RawPeer::dial(GetParam() == Over::shm ? *node.shm : *node.tcp);
   node.process.signal(SIGTERM);
   EXPECT_EQ(node.process.wait(), 0) << node.process.errors();
   EXPECT_FALSE(std::filesystem::exists(folder_.path("node.sock")));
@@ -82,7 +90,7 @@ TEST_P(NodeLife, restarts_on_the_same_address) {
     ASSERT_EQ(write(*link, frames, pages), Errc::ok);
     first.process.signal(signal);
     ASSERT_TRUE(first.process.wait());
-    auto second = start(same_place(first));
+    auto second = start(&first);
     ASSERT_EQ(url(second), url(first));
 
     // The old session finds out: by its control call at the latest, and for good by resuming.
@@ -157,9 +165,12 @@ TEST_P(NodeLife, a_node_that_hangs_is_given_up_in_time) {
   });
   const auto start_time = Clock::now();
   Pages pages(256);
-  if (GetParam() != Over::shm) {
+  if (!one_sided(GetParam())) {
     EXPECT_EQ(read(**link, frames, pages), Errc::timeout);
     EXPECT_EQ((*link)->broken(), Errc::timeout);
+  } else {
+    Pages few(4);
+    EXPECT_EQ(read(**link, Extent{frames.first, 4}, few), Errc::ok) << "its program takes no part in this";
   }
   const auto beat = (*second)->beat();
   ASSERT_FALSE(beat);

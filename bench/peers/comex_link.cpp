@@ -44,12 +44,19 @@ class Transfers final : public Batches {
 
 }  // namespace
 
+std::string_view ComexLink::name_of(const Url& url) {
+  switch (url.scheme) {
+    case Url::Scheme::unix_socket: return kComexShm;
+    case Url::Scheme::rdma: return kComexRdma;
+    default: return kComexTcp;
+  }
+}
+
 Expected<std::unique_ptr<ComexLink>> ComexLink::create(const Url& url, const LinkOptions& options,
                                                        std::uint32_t pages) {
   Expected<std::unique_ptr<Link>> link = connect(url, options);
   if (!link) return link.error();
-  const std::string_view name = url.scheme == Url::Scheme::unix_socket ? kComexShm : kComexTcp;
-  std::unique_ptr<ComexLink> peer(new ComexLink(*std::move(link), name));
+  std::unique_ptr<ComexLink> peer(new ComexLink(*std::move(link), name_of(url)));
   Expected<void> taken = peer->take_frames(pages);
   if (!taken) return Error{taken.error().code, fmt::format("{}: {}", url.text(), taken.error().message)};
   return peer;

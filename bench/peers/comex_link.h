@@ -12,6 +12,8 @@ namespace comex::bench {
 
 class ComexLink : public Peer {
  public:
+  // As what a link to there is listed.
+  static std::string_view name_of(const Url& url);
   // Asks the node for `pages` frames and takes what it has, down to an eighth; pages() tells.
   static Expected<std::unique_ptr<ComexLink>> create(const Url& url, const LinkOptions& options, std::uint32_t pages);
   ~ComexLink() override;

@@ -170,6 +170,8 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_memory(c.serve.reserve, t); }},
     Setting{"serve.listen", "COMEX_LISTEN", Kind::text, R"("0.0.0.0:7171")",
             [](Config& c, Text t) { return read_optional_text(c.serve.listen, t); }},
+    Setting{"serve.rdma", "COMEX_RDMA", Kind::text, R"("10.0.0.6:7171")",
+            [](Config& c, Text t) { return read_optional_text(c.serve.rdma, t); }},
     Setting{"serve.socket", "COMEX_SOCKET", Kind::path, R"("/run/comex/comex.sock")",
             [](Config& c, Text t) { return read_optional_text(c.serve.socket, t); }},
     Setting{"serve.socket_mode", "COMEX_SOCKET_MODE", Kind::text, R"("0600")",

@@ -36,6 +36,7 @@ struct PoolSettings {
 struct ServeSettings {
   std::optional<std::uint64_t> memory = std::uint64_t{4} << 30;  // nothing: "auto", what the host can spare
   std::optional<std::uint64_t> reserve;                          // not set: "auto", see node/host_memory.h
+  std::optional<std::string> rdma;                               // not set or empty: no RDMA
   std::optional<std::string> listen;                             // not set: the default; empty: no TCP
   std::optional<std::string> socket;                             // not set: the default; empty: no Unix socket
   unsigned socket_mode = 0600;

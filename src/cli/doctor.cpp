@@ -14,6 +14,7 @@
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/machine.h"
+#include "cli/rdma_findings.h"
 #include "cli/replicas.h"
 #include "cli/report.h"
 #include "cli/run_plan.h"
@@ -125,7 +126,9 @@ std::vector<Finding> check_backup(const Config& config) {
 
 int doctor(const Config& config, bool json) {
   std::vector<Finding> findings = check_needs(Delivery::inline_signal);
-  for (const auto& more : {check_comforts(), check_pool(config), check_backup(config)}) {
+  const bool by_rdma = std::any_of(config.pool.nodes.begin(), config.pool.nodes.end(),
+                                   [](const Url& url) { return url.scheme == Url::Scheme::rdma; });
+  for (const auto& more : {check_comforts(), check_rdma(by_rdma), check_pool(config), check_backup(config)}) {
     findings.insert(findings.end(), more.begin(), more.end());
   }
   const bool ready = !first_missing(findings);

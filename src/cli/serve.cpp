@@ -82,6 +82,7 @@ bool has_huge_pages() {
 std::string ready_line(const Server& server) {
   std::vector<std::string> urls;
   if (const auto url = server.tcp_url()) urls.push_back(url->text());
+  if (const auto url = server.rdma_url()) urls.push_back(url->text());
   if (const auto url = server.unix_url()) urls.push_back(url->text());
   const auto status = server.status();
   return fmt::format("lending {} as node {} on {} (huge pages: {})",
@@ -204,10 +205,12 @@ void add_serve(CLI::App& app, int& exit_code) {
              "Give memory back when the host has less than this available (auto: a tenth, at least 512M)");
   flags->add(command, "--listen", "serve.listen", "HOST:PORT",
              "TCP address for clients, or none (127.0.0.1:7171; with a secret 0.0.0.0:7171)");
+  flags->add(command, "--rdma", "serve.rdma", "HOST:PORT", "RDMA address for clients (none)");
   flags->add(command, "--socket", "serve.socket", "PATH",
              "Unix socket for programs on this machine, or none (/run/comex/comex.sock or in $XDG_RUNTIME_DIR)");
   flags->add(command, "--socket-mode", "serve.socket_mode", "MODE", "Permissions of the Unix socket (0600)");
-  flags->add(command, "--secret-file", "serve.secret_file", "FILE", "Clients on TCP must know the secret in this file");
+  flags->add(command, "--secret-file", "serve.secret_file", "FILE",
+             "Clients on TCP and RDMA must know the secret in this file");
   flags->add(command, "--tls-cert", "serve.tls_cert", "FILE", "TLS on TCP with this certificate (PEM)");
   flags->add(command, "--tls-key", "serve.tls_key", "FILE", "... and its key");
   flags->add(command, "--tls-client-ca", "serve.tls_client_ca", "FILE",

@@ -44,6 +44,18 @@ Expected<void> check_listen(const ServerConfig& config, bool authenticated) {
                            config.listen, where->port)};
 }
 
+// A device that only this machine can reach is the exception.
+Expected<void> check_rdma(const ServerConfig& config) {
+  if (const auto where = parse_host_port(config.rdma); !where) {
+    return Error{Errc::invalid, "--rdma: " + where.error().message};
+  }
+  if (!config.secret.empty()) return {};
+  return Error{Errc::denied,
+               fmt::format("anybody who can reach {} could use this memory: give --secret-file FILE (make "
+                           "one: (umask 077; openssl rand -hex 32 > FILE))",
+                           config.rdma)};
+}
+
 std::string default_socket(const ServeHost& host) {
   if (host.root) return fmt::format("{}/comex.sock", kSystemSocketDir);
   if (!host.runtime_dir.empty()) return fmt::format("{}/comex.sock", host.runtime_dir);
@@ -79,8 +91,13 @@ Expected<ServerConfig> plan_serve(const ServeSettings& settings, const ServeHost
   config.socket = settings.socket.value_or(default_socket(host));
   // Clients need the whole path, in a URL: they are elsewhere.
   if (!config.socket.empty()) config.socket = std::filesystem::absolute(config.socket).lexically_normal();
-  if (config.listen.empty() && config.socket.empty()) {
-    return Error{Errc::invalid, "nowhere for clients to come in: give --listen HOST:PORT or --socket PATH"};
+  config.rdma = settings.rdma.value_or("");
+  if (config.listen.empty() && config.socket.empty() && config.rdma.empty()) {
+    return Error{Errc::invalid,
+                 "nowhere for clients to come in: give --listen HOST:PORT, --rdma HOST:PORT or --socket PATH"};
+  }
+  if (!config.rdma.empty()) {
+    if (auto checked = check_rdma(config); !checked) return std::move(checked).error();
   }
   if (!config.listen.empty()) {
     if (auto checked = check_listen(config, authenticated); !checked) return std::move(checked).error();

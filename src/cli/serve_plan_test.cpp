@@ -69,6 +69,19 @@ TEST_F(ServePlanTest, listen_beyondLoopbackNeedsAuthentication) {
   EXPECT_TRUE(plan());
 }
 
+TEST_F(ServePlanTest, rdma_needsASecret) {
+  settings_.rdma = "10.0.0.6:7171";
+  const auto refused = plan();
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("--secret-file"), std::string::npos);
+  with_secret();
+  const auto config = plan();
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->rdma, "10.0.0.6:7171");
+  settings_.rdma = "nonsense";
+  EXPECT_FALSE(plan());
+}
+
 TEST_F(ServePlanTest, listen_loopbackDoesNot) {
   for (const char* address : {"127.0.0.1:0", "127.8.9.1:7171", "[::1]:7171", "localhost:7171"}) {
     settings_.listen = address;

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "fabric/rdma_link.h"
 #include "fabric/socket.h"
 #include "fabric/tls_stream.h"
 
@@ -12,6 +13,16 @@ namespace {
 
 using wire::Header;
 using wire::Type;
+
+Expected<std::unique_ptr<Stream>> open_rdma(const Url& url, const LinkOptions& options, ClientId lane,
+                                            std::shared_ptr<RdmaDomain> domain, const Deadline& deadline) {
+  if (!domain) {
+    auto library = rdma_library();
+    if (!library) return std::move(library).error();
+    domain = std::make_shared<RdmaDomain>(**library);
+  }
+  return open_rdma_stream(url, options, std::move(domain), lane, deadline);
+}
 
 Expected<std::unique_ptr<Stream>> open_stream(const Url& url, const LinkOptions& options, const Deadline& deadline) {
   if (url.scheme == Url::Scheme::unix_socket) {
@@ -103,13 +114,20 @@ Error Channel::gone(Errc code) {
   return Error{code, fmt::format("{} {}", peer_, what)};
 }
 
-Expected<Opened> open_channel(const Url& url, const LinkOptions& options, wire::Purpose purpose,
-                              const Session* joined) {
+Expected<Opened> open_channel(const Url& url, const LinkOptions& options, wire::Purpose purpose, const Session* joined,
+                              std::shared_ptr<RdmaDomain> domain) {
   const Deadline deadline(options.connect_timeout);
-  auto stream = open_stream(url, options, deadline);
+  const ClientId lane = purpose == wire::Purpose::lane ? joined->client : ClientId{};
+  auto stream = url.scheme == Url::Scheme::rdma ? open_rdma(url, options, lane, std::move(domain), deadline)
+                                                : open_stream(url, options, deadline);
   if (!stream) return std::move(stream).error();
+  return shake_hands(*std::move(stream), url, options, purpose, joined, deadline);
+}
+
+Expected<Opened> shake_hands(std::unique_ptr<Stream> stream, const Url& url, const LinkOptions& options,
+                             wire::Purpose purpose, const Session* joined, const Deadline& deadline) {
   Opened opened;
-  opened.channel = std::make_unique<Channel>(*std::move(stream), url.text());
+  opened.channel = std::make_unique<Channel>(std::move(stream), url.text());
 
   wire::Hello hello;
   hello.purpose = purpose;

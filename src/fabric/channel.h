@@ -18,6 +18,8 @@
 
 namespace comex {
 
+class RdmaDomain;
+
 struct Reply {
   wire::Bytes body;
   std::vector<Fd> fds;  // Unix sockets only
@@ -56,7 +58,12 @@ struct Opened {
   std::vector<Fd> fds;  // shm: the fence page
 };
 
+// Shakes hands for `purpose` on a stream that has just been connected. `joined` as below.
+Expected<Opened> shake_hands(std::unique_ptr<Stream> stream, const Url& url, const LinkOptions& options,
+                             wire::Purpose purpose, const Session* joined, const Deadline& deadline);
 // Connects to `url` and shakes hands for `purpose`. `joined` is the session to join (resume, lane), else null.
-Expected<Opened> open_channel(const Url& url, const LinkOptions& options, wire::Purpose purpose, const Session* joined);
+// `domain`, of an rdma:// lane: where its memory is registered.
+Expected<Opened> open_channel(const Url& url, const LinkOptions& options, wire::Purpose purpose, const Session* joined,
+                              std::shared_ptr<RdmaDomain> domain = nullptr);
 
 }  // namespace comex

@@ -1,5 +1,5 @@
-// Several lanes to one node, so that threads do not queue behind each other. What TcpLink and a process with lanes that
-// it was handed (run/outpost/outpost.h) have in common. See tcp_lane.h for how a lane works.
+// Several lanes to one node, so that threads do not queue behind each other. What TcpLink, RdmaLink and a process with
+// lanes that it was handed (run/outpost/outpost.h) have in common. See lane.h for how a lane works.
 //
 // Thread safety: all functions from any thread, but add(), which comes before all others.
 // Fault path: all functions; nothing is allocated. Needs neither OpenSSL nor fmt.
@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/expected.h"
-#include "fabric/tcp_lane.h"
+#include "fabric/lane.h"
 #include "fabric/transfer.h"
 
 namespace comex {
@@ -29,7 +29,7 @@ class LaneSet {
   // The word that lanes of this set are constructed with.
   [[nodiscard]] std::atomic<Errc>& broken_word() noexcept { return broken_; }
   // REQUIRES: fewer than kMost, and nobody uses the set yet. The lane outlives the set's last use.
-  void add(TcpLane& lane) noexcept { lanes_[count_++] = &lane; }
+  void add(Lane& lane) noexcept { lanes_[count_++] = &lane; }
 
   // `who` tells threads apart, as well as the caller can; each has a lane that it prefers.
   void submit(Transfer& transfer, std::uint32_t who) noexcept;
@@ -43,7 +43,7 @@ class LaneSet {
 
   const Millis transfer_timeout_;
   std::atomic<Errc> broken_{Errc::ok};
-  std::array<TcpLane*, kMost> lanes_{};
+  std::array<Lane*, kMost> lanes_{};
   std::uint32_t count_ = 0;
 };
 

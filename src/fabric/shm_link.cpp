@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace comex {
 namespace {
 
@@ -29,16 +27,14 @@ Expected<std::unique_ptr<Link>> ShmLink::open(const Url& url, const LinkOptions&
 }
 
 Expected<void> ShmLink::set_up_window(Fd fence) {
-  const std::size_t slabs = ShmWindow::slabs_of(node_.frames, node_.slab_order);
-  held_.assign(slabs, 0);
-  mapped_ = std::make_unique<std::atomic<bool>[]>(slabs);
+  mapped_ = std::make_unique<std::atomic<bool>[]>(slabs());
   if (window_.open(fence.get(), node_.frames, node_.slab_order, mapped_.get()) != Errc::ok) {
     return system_error(fmt::format("cannot map the fence page, or reserve {} of addresses for the node's arena",
                                     format_size(std::uint64_t{node_.frames} << kPageShift)));
   }
   if (exportable_) {
     fence_ = std::move(fence);
-    exports_.resize(slabs);
+    exports_.resize(slabs());
   }
   return {};
 }
@@ -64,32 +60,7 @@ void ShmLink::sever(Errc why) noexcept {
   shut_channel();
 }
 
-Expected<void> ShmLink::reach(std::span<const Extent> extents) {
-  const std::lock_guard lock(reach_mutex_);
-  std::vector<std::uint32_t> missing;
-  for (const auto& extent : extents) {
-    if (extent.count == 0 || extent.end() > node_.frames) return Error{Errc::invalid, "frames beyond the node's arena"};
-    for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t, std::uint32_t) {
-      if (held_[slab] == 0) missing.push_back(slab);
-      return true;
-    });
-  }
-  std::sort(missing.begin(), missing.end());
-  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  for (std::size_t at = 0; at < missing.size(); at += wire::kMaxSlabsPerMap) {
-    const auto count = std::min<std::size_t>(wire::kMaxSlabsPerMap, missing.size() - at);
-    if (auto done = map_slabs(std::span(missing).subspan(at, count)); !done) return done;
-  }
-  for (const auto& extent : extents) {
-    for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t, std::uint32_t frames) {
-      held_[slab] += frames;
-      return true;
-    });
-  }
-  return {};
-}
-
-Expected<void> ShmLink::map_slabs(std::span<const std::uint32_t> slabs) {
+Expected<void> ShmLink::open_slabs(std::span<const std::uint32_t> slabs) {
   const wire::Map request{{slabs.begin(), slabs.end()}};
   auto reply = exchange(wire::Type::map, wire::encode(request));
   if (!reply) return std::move(reply).error();
@@ -105,20 +76,11 @@ Expected<void> ShmLink::map_slabs(std::span<const std::uint32_t> slabs) {
   return {};
 }
 
-void ShmLink::forget(std::span<const Extent> extents) noexcept {
-  const std::lock_guard lock(reach_mutex_);
-  for (const auto& extent : extents) {
-    if (extent.end() > node_.frames) continue;
-    for_each_slab(extent, node_.slab_order, [&](std::uint32_t slab, std::uint32_t, std::uint32_t frames) {
-      held_[slab] -= std::min(frames, held_[slab]);
-      if (held_[slab] > 0) return true;
-      window_.unmap(slab);
-      if (!exportable_) return true;
-      const std::lock_guard export_lock(exports_mutex_);
-      exports_[slab] = {};
-      return true;
-    });
-  }
+void ShmLink::close_slab(std::uint32_t slab) noexcept {
+  window_.unmap(slab);
+  if (!exportable_) return;
+  const std::lock_guard lock(exports_mutex_);
+  exports_[slab] = {};
 }
 
 Expected<Fd> ShmLink::export_fence() {

@@ -36,6 +36,9 @@ class Stream {
   // What to poll for after a call would have blocked: `usual` (POLLIN or POLLOUT), unless the stream knows better. In a
   // TLS handshake a write may have to wait for something to read.
   [[nodiscard]] virtual short blocked_on(short usual) const noexcept { return usual; }
+  // Whether the stream can be closed without losing what was written. If not, fd() becomes readable when it is time to
+  // ask again.
+  [[nodiscard]] virtual bool delivered() noexcept { return true; }
 };
 
 // A TCP or Unix socket. On a Unix socket descriptors can travel with the bytes.

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
-#include "base/futex.h"
 #include "base/wait_ready.h"
 
 namespace comex {
 namespace {
-
-// The longest a follower sleeps before it looks by itself.
-constexpr auto kFollowerNap = std::chrono::milliseconds(50);
 
 // The local memory of a transfer but its first `skip` bytes, as buffers. Returns how many.
 std::size_t local_buffers(const Transfer& transfer, std::size_t skip, iovec* out) {
@@ -27,23 +24,10 @@ std::size_t local_buffers(const Transfer& transfer, std::size_t skip, iovec* out
 
 }  // namespace
 
-void TransferQueue::push(Transfer& transfer) {
-  transfer.next = nullptr;
-  (head_ == nullptr ? head_ : tail_->next) = &transfer;
-  tail_ = &transfer;
-}
-
-Transfer* TransferQueue::pop() {
-  Transfer* const first = head_;
-  if (first != nullptr) head_ = first->next;
-  return first;
-}
-
 TcpLane::TcpLane(std::unique_ptr<Stream> stream, std::atomic<Errc>& broken, Nanos max_spin)
-    : owned_(std::move(stream)), stream_(*owned_), broken_(broken), spin_(max_spin) {}
+    : Lane(broken, max_spin), owned_(std::move(stream)), stream_(*owned_) {}
 
-TcpLane::TcpLane(Stream& stream, std::atomic<Errc>& broken, Nanos max_spin)
-    : stream_(stream), broken_(broken), spin_(max_spin) {}
+TcpLane::TcpLane(Stream& stream, std::atomic<Errc>& broken, Nanos max_spin) : Lane(broken, max_spin), stream_(stream) {}
 
 // --- sending ---
 
@@ -55,7 +39,7 @@ Errc TcpLane::submit(Transfer& transfer) noexcept {
     transfer.finish(why);
     return Errc::ok;
   }
-  outstanding_.fetch_add(1, std::memory_order_relaxed);
+  count_in();
   queue_.push(transfer);
   return send_some();
 }
@@ -224,78 +208,19 @@ bool TcpLane::really_sent(const Transfer& transfer) noexcept {
   return sent_bytes_.load(std::memory_order_relaxed) >= transfer.last_byte;
 }
 
-void TcpLane::complete(Transfer& transfer, Errc result) noexcept {
-  outstanding_.fetch_sub(1, std::memory_order_relaxed);
-  transfer.finish(result);  // from here on it may no longer exist
-  announce();
-}
-
-void TcpLane::announce() noexcept {
-  event_.fetch_add(1);
-  if (followers_.load() > 0) futex_wake_all(event_);
-}
-
-Errc TcpLane::progress() noexcept {
-  if (outstanding() == 0) return Errc::ok;
-  if (const Errc error = send_if_idle(); error != Errc::ok) return error;
-  if (!receive_mutex_.try_lock()) return Errc::ok;  // a leader is at it
-  Errc error = Errc::ok;
-  {
-    const std::lock_guard lock(receive_mutex_, std::adopt_lock);
-    bool moved = true;
-    while (moved && error == Errc::ok) error = receive_some(&moved);
-    Transfer* const first = oldest();
-    if (error == Errc::ok && first != nullptr && Clock::now() >= first->deadline) error = Errc::timeout;
-  }
-  announce();
-  return error;
-}
-
 // --- waiting ---
 
-Errc TcpLane::wait_a_while(Transfer& transfer) noexcept {
-  // Read before trying to lead: if the leader leaves after that, event_ has moved on and follow() returns at once.
-  const std::uint32_t seen = event_.load();
-  if (!receive_mutex_.try_lock()) return follow(transfer, seen);
-  Errc error = Errc::ok;
-  {
-    const std::lock_guard lock(receive_mutex_, std::adopt_lock);
-    error = lead(transfer);
-  }
-  announce();
-  return error;
+bool TcpLane::sleep(const Deadline& deadline, Errc*) noexcept {
+  const auto events = static_cast<short>(POLLIN | (unsent_.load(std::memory_order_relaxed) ? POLLOUT : 0));
+  return wait_ready(stream_.fd(), events, deadline);
 }
 
-Errc TcpLane::lead(Transfer& transfer) noexcept {
-  const auto start = Clock::now();
-  Errc error = Errc::ok;
-  const auto ready = [&]() noexcept {
-    bool moved = true;
-    while (moved && error == Errc::ok && !transfer.done()) error = receive_some(&moved);
-    if (error == Errc::ok) error = send_if_idle();
-    return error != Errc::ok || transfer.done();
-  };
-  while (!spin_.spin(ready)) {
-    const auto events = static_cast<short>(POLLIN | (unsent_.load(std::memory_order_relaxed) ? POLLOUT : 0));
-    if (!wait_ready(stream_.fd(), events, Deadline::at(transfer.deadline))) break;
-  }
-  spin_.observe(Clock::now() - start);
-  return error;
-}
-
-Errc TcpLane::follow(Transfer& transfer, std::uint32_t seen) noexcept {
-  if (spin_.spin([&] { return transfer.done() || event_.load(std::memory_order_relaxed) != seen; })) return Errc::ok;
-  followers_.fetch_add(1);
-  Errc error = Errc::ok;
-  if (unsent_.load(std::memory_order_relaxed)) {
-    // The leader may be polling for replies only, which will not come before this is sent.
-    wait_ready(stream_.fd(), POLLOUT, Deadline(std::chrono::milliseconds(1)));
-    error = send_if_idle();
-  } else if (!transfer.done()) {
-    futex_wait(event_, seen, kFollowerNap);
-  }
-  followers_.fetch_sub(1);
-  return error;
+// The leader may be polling for replies only, which will not come before this is sent.
+bool TcpLane::help(Errc* error) noexcept {
+  if (!unsent_.load(std::memory_order_relaxed)) return false;
+  wait_ready(stream_.fd(), POLLOUT, Deadline(std::chrono::milliseconds(1)));
+  *error = send_if_idle();
+  return true;
 }
 
 void TcpLane::fail_all(Errc why) noexcept {

@@ -3,19 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
+
+#include "base/thread_number.h"
 
 namespace comex {
-namespace {
-
-// Threads are numbered as they come, so that as many of them as there are lanes each have one of their own.
-unsigned thread_number() noexcept {
-  static std::atomic<unsigned> next{0};
-  thread_local const unsigned mine = next.fetch_add(1, std::memory_order_relaxed);
-  return mine;
-}
-
-}  // namespace
 
 TcpLink::TcpLink(Opened opened, const LinkOptions& options)
     : ChannelLink(std::move(opened), options), lanes_(options.transfer_timeout) {}

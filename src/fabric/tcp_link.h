@@ -6,6 +6,7 @@
 
 #include "fabric/channel_link.h"
 #include "fabric/lane_set.h"
+#include "fabric/tcp_lane.h"
 
 namespace comex {
 

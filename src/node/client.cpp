@@ -21,6 +21,13 @@ Expected<FencePage> FencePage::make() {
   return page;
 }
 
+void Client::cut_direct() noexcept {
+  for (const auto& connection : direct) {
+    if (const auto there = connection.lock()) there->shut();
+  }
+  direct.clear();
+}
+
 FencePage::FencePage(FencePage&& other) noexcept
     : fd_(std::move(other.fd_)), word_(std::exchange(other.word_, nullptr)) {}
 

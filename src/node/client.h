@@ -8,17 +8,22 @@
 #include <memory>
 #include <shared_mutex>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "fabric/stream.h"
 #include "node/buddy.h"
+#include "node/remote_access.h"
 #include "wire/holdings.h"
 #include "wire/message.h"
 
 namespace comex {
 
-// How a client reaches frames. Shm clients map slabs, so each family of them has slabs of its own.
-enum class Medium : std::uint8_t { shm, tcp };
+// How a client reaches frames. Shm clients map slabs, and the devices of RDMA clients reach them, without our looking
+// at each page; so each family of these has slabs of its own.
+enum class Medium : std::uint8_t { shm, tcp, rdma };
+inline constexpr std::size_t kMedia = 3;
 
 // A page shared with an shm client, read-only on its side, in which the node says that the client is fenced.
 class FencePage {
@@ -38,10 +43,12 @@ class FencePage {
   std::atomic<std::uint32_t>* word_ = nullptr;
 };
 
-// Clients that came from one another by fork and share frames. Over shm they share slabs too (a zone of their own).
+// Clients that came from one another by fork and share frames. Over shm and RDMA they share slabs too (a zone of their
+// own).
 struct Family {
   ZoneId zone = kCommonZone;
   std::uint32_t members = 0;
+  std::shared_ptr<RemoteAccess> access;  // RDMA only
 };
 
 struct Client {
@@ -64,6 +71,11 @@ struct Client {
   // leaves, a frame that has changed hands. See "Late writes" in docs/design-notes.md.
   std::shared_mutex access;
   Holdings holdings;  // guarded by access
+
+  // Connections on which the network device serves the client by itself: to be cut before its frames are anybody
+  // else's, and before it comes back on others. Guarded by access.
+  std::vector<std::weak_ptr<Stream>> direct;
+  void cut_direct() noexcept;
 
   // How often the client has come back. Connections of an earlier coming are dead, whatever is still unread in them:
   // see "Coming back" in docs/design-notes.md. Changed under access, exclusively; lanes look at it under access.

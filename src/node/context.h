@@ -23,7 +23,7 @@ struct NodeContext {
   Millis lease{0};
   std::uint64_t boot_id = 0;  // random: tells this process from the one before it on the same address
   Clock::time_point started = Clock::now();
-  std::array<std::atomic<unsigned>, 2> greeting{};  // connections that have not proved themselves yet, by medium
+  std::array<std::atomic<unsigned>, kMedia> greeting{};  // connections that have not proved themselves yet, by medium
   std::atomic<std::uint64_t> pages_read{0};
   std::atomic<std::uint64_t> pages_written{0};
 

@@ -1,15 +1,19 @@
 #include "node/control_peer.h"
 
+#include <poll.h>
+
 #include <cstring>
 
+#include "node/direct_peer.h"
 #include "node/lane_peer.h"
+#include "node/rdma_door.h"
 
 namespace comex {
 
 using wire::Header;
 using wire::Type;
 
-ControlPeer::ControlPeer(std::unique_ptr<Stream> stream, NodeContext& node, Arrival arrival, Patience patience)
+ControlPeer::ControlPeer(std::shared_ptr<Stream> stream, NodeContext& node, Arrival arrival, Patience patience)
     : stream_(std::move(stream)),
       node_(node),
       greeter_(node, std::move(arrival)),
@@ -31,17 +35,17 @@ Peer::Want ControlPeer::step() noexcept {
     if (!out_.empty()) {
       bool sent = false;
       if (!send(&sent)) return Want::close;
-      if (!sent) return Want::write;
-      if (closing_) return Want::close;
-      if (greeter_.done() && greeter_.purpose() == wire::Purpose::lane) return Want::hand_over;
+      if (!sent) return stream_->blocked_on(POLLOUT) == POLLIN ? Want::read : Want::write;
     }
+    if (closing_) return stream_->delivered() ? Want::close : Want::read;
+    if (greeter_.done() && greeter_.purpose() == wire::Purpose::lane) return Want::hand_over;
     bool received = false;
     if (!receive(&received)) return Want::close;
     if (!received) return Want::read;
     if (greeter_.done() && greeter_.superseded()) return Want::close;
     serve();
   }
-  return Want::write;  // more to do, but others have their turn: comes back at once
+  return Want::again;
 }
 
 // Reads the rest of the message, never a byte more. False if the connection must be closed.
@@ -91,7 +95,12 @@ void ControlPeer::serve() {
   const wire::ByteView body = wire::ByteView(in_).subspan(Header::kBytes);
   const bool was_greeting = greeting();
   Answer answer = was_greeting ? greeter_.answer(type, body) : answer_call(type, body);
-  if (was_greeting && !greeting()) node_.greeting_on(greeter_.medium()).fetch_sub(1);
+  if (was_greeting && !greeting()) {
+    node_.greeting_on(greeter_.medium()).fetch_sub(1);
+    if (direct() && greeter_.purpose() == wire::Purpose::lane) {
+      if (const auto opened = open_direct(); !opened) answer = Answer::refuse(opened.error());
+    }
+  }
   // A refused handshake, a farewell and a fenced client end the connection, once they have been told.
   closing_ = (was_greeting && answer.status != Errc::ok) || answer.status == Errc::fenced || type == Type::bye;
 
@@ -128,17 +137,32 @@ Answer ControlPeer::answer_call(Type type, wire::ByteView body) {
       const auto reply = node_.ledger.share(client);
       return reply ? Answer{Errc::ok, wire::encode(*reply), {}} : Answer::refuse(reply.error());
     }
-    case Type::map: {
-      const auto request = wire::decode<wire::Map>(body);
-      if (!request) return Answer::refuse(Errc::invalid, "malformed map");
-      auto fds = node_.ledger.slab_descriptors(client, request->slabs);
-      return fds ? Answer{Errc::ok, {}, *std::move(fds)} : Answer::refuse(fds.error());
-    }
+    case Type::map: return answer_map(client, body);
     case Type::beat: return Answer{Errc::ok, wire::encode(node_.ledger.load_for(client)), {}};
     case Type::asked: return Answer{Errc::ok, wire::encode(wire::AskedReply{node_.ledger.asked_of(client)}), {}};
     case Type::bye: node_.ledger.end(client); return Answer{};
     default: return Answer::refuse(Errc::invalid, "not a control call");
   }
+}
+
+Answer ControlPeer::answer_map(Client& client, wire::ByteView body) {
+  const auto request = wire::decode<wire::Map>(body);
+  if (!request) return Answer::refuse(Errc::invalid, "malformed map");
+  if (direct()) {
+    const auto keys = node_.ledger.slab_keys(client, request->slabs);
+    return keys ? Answer{Errc::ok, wire::encode(*keys), {}} : Answer::refuse(keys.error());
+  }
+  auto fds = node_.ledger.slab_descriptors(client, request->slabs);
+  return fds ? Answer{Errc::ok, {}, *std::move(fds)} : Answer::refuse(fds.error());
+}
+
+Expected<void> ControlPeer::open_direct() {
+  Client& client = *greeter_.client();
+  const std::unique_lock access(client.access);
+  if (client.fenced.load() || greeter_.superseded()) return Error{Errc::fenced, "the session has ended"};
+  std::erase_if(client.direct, [](const auto& connection) { return connection.expired(); });
+  client.direct.push_back(stream_);
+  return open_lane(*stream_, client);
 }
 
 Answer ControlPeer::answer_grant(wire::ByteView body) {
@@ -163,13 +187,14 @@ std::optional<Clock::time_point> ControlPeer::greeting_since(bool local) const n
 }
 
 bool ControlPeer::overdue(Clock::time_point now) const noexcept {
-  const bool mid_message = in_have_ > 0 || !out_.empty();
+  const bool mid_message = in_have_ > 0 || !out_.empty() || closing_;
   if ((greeting() || mid_message) && now > message_deadline_) return true;
   if (!greeter_.done() || !greeter_.client()) return false;
   return greeter_.superseded() || (greeter_.client()->fenced.load() && out_.empty());
 }
 
 std::unique_ptr<Peer> ControlPeer::into_lane() {
+  if (direct()) return std::make_unique<DirectPeer>(std::move(stream_), greeter_.client(), greeter_.coming());
   return std::make_unique<LanePeer>(std::move(stream_), node_, greeter_.client(), greeter_.coming(), patience_.message);
 }
 

@@ -19,8 +19,8 @@ struct Patience {
 
 class ControlPeer final : public Peer {
  public:
-  ControlPeer(std::unique_ptr<Stream> stream, NodeContext& node, Arrival arrival, Patience patience);
-  // A client on the Unix socket whose control connection ends has ended; over TCP it has the lease to come back.
+  ControlPeer(std::shared_ptr<Stream> stream, NodeContext& node, Arrival arrival, Patience patience);
+  // A client on the Unix socket whose control connection ends has ended; others have the lease to come back.
   ~ControlPeer() override;
 
   Want step() noexcept override;
@@ -28,6 +28,8 @@ class ControlPeer final : public Peer {
   [[nodiscard]] bool overdue(Clock::time_point now) const noexcept override;
   [[nodiscard]] std::optional<Clock::time_point> greeting_since(bool local) const noexcept override;
   [[nodiscard]] bool greeting() const { return !greeter_.done(); }
+  // Pages are moved by the network device, not by us.
+  [[nodiscard]] bool direct() const { return greeter_.medium() == Medium::rdma; }
 
   // The lane this connection has become. REQUIRES: step() returned hand_over. Nothing is left of this peer.
   std::unique_ptr<Peer> into_lane();
@@ -42,8 +44,11 @@ class ControlPeer final : public Peer {
   Answer answer_call(wire::Type type, wire::ByteView body);
   Answer answer_grant(wire::ByteView body);
   Answer answer_lend(wire::ByteView body);
+  Answer answer_map(Client& client, wire::ByteView body);
+  // Lets the device serve a lane that has proved itself, before the client hears that it has.
+  Expected<void> open_direct();
 
-  std::unique_ptr<Stream> stream_;
+  std::shared_ptr<Stream> stream_;
   NodeContext& node_;
   Greeter greeter_;
   Patience patience_;

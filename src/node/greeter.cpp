@@ -64,6 +64,7 @@ Answer Greeter::answer_proof(wire::ByteView body) {
     // No byte moves on the older connections once this lock has been had.
     const std::unique_lock access(client_->access);
     client_->coming.fetch_add(1);
+    client_->cut_direct();
   }
   if (client_) coming_ = client_->coming.load();
   wire::ProofReply reply;

@@ -8,7 +8,7 @@ namespace comex {
 using wire::Header;
 using wire::Type;
 
-LanePeer::LanePeer(std::unique_ptr<Stream> stream, NodeContext& node, std::shared_ptr<Client> client,
+LanePeer::LanePeer(std::shared_ptr<Stream> stream, NodeContext& node, std::shared_ptr<Client> client,
                    std::uint32_t coming, Millis stall)
     : stream_(std::move(stream)), node_(node), client_(std::move(client)), coming_(coming), stall_(stall) {
   client_->lanes.fetch_add(1);

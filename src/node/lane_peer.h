@@ -22,7 +22,7 @@ namespace comex {
 class LanePeer final : public Peer {
  public:
   // `coming`: which coming of the client this lane belongs to.
-  LanePeer(std::unique_ptr<Stream> stream, NodeContext& node, std::shared_ptr<Client> client, std::uint32_t coming,
+  LanePeer(std::shared_ptr<Stream> stream, NodeContext& node, std::shared_ptr<Client> client, std::uint32_t coming,
            Millis stall);
   ~LanePeer() override;
 
@@ -55,7 +55,7 @@ class LanePeer final : public Peer {
   std::size_t page_buffers(iovec* out) const noexcept;
   void copy_from_in() noexcept;
 
-  std::unique_ptr<Stream> stream_;
+  std::shared_ptr<Stream> stream_;
   NodeContext& node_;
   std::shared_ptr<Client> client_;
   const std::uint32_t coming_;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "wire/auth.h"
 
@@ -23,6 +24,7 @@ Ledger::Ledger(Arena& arena, const LedgerConfig& config)
       dirty_(arena.frames()),
       settled_(arena.slabs()),
       live_(arena.slabs()),
+      opened_(arena.slabs()),
       slabs_(arena.slabs(), SlabState::open),
       goal_(arena.slabs()) {}
 
@@ -54,7 +56,8 @@ Expected<std::shared_ptr<Client>> Ledger::enter(ClientId id, const wire::Session
   }
   if (!family) {
     family = std::make_shared<Family>();
-    if (arrival.medium == Medium::shm) family->zone = buddy_.make_zone();
+    if (arrival.medium != Medium::tcp) family->zone = buddy_.make_zone();
+    family->access = arrival.access;
   }
   ++family->members;
   client->family = std::move(family);
@@ -103,6 +106,7 @@ Ledger::Clients::iterator Ledger::leave(Clients::iterator at, Fate fate) {
     const std::unique_lock access(client->access);
     client->holdings.for_each([&](Extent extent) { held.push_back(extent); });
     client->holdings.clear();
+    client->cut_direct();
   }
   for (const auto& extent : held) release(extent, fate);
   if (--client->family->members == 0 && client->family->zone != kCommonZone) buddy_.drop_zone(client->family->zone);
@@ -221,6 +225,7 @@ void Ledger::free_run(const Extent& run) {
   const auto emptied = buddy_.free(run);
   if (!emptied) return;
   settled_[*emptied] = false;
+  if (const auto access = std::exchange(opened_[*emptied], nullptr)) access->close(*emptied);
   if (present() > goal_ && drop(*emptied)) return;
   if (!arena_.exported(*emptied)) return;
   buddy_.withhold(*emptied);
@@ -256,7 +261,7 @@ Expected<wire::ShareReply> Ledger::share(Client& client) {
   if (!room) return Error{Errc::busy, "a frame has too many holders"};
 
   wire::ShareReply reply{ClientId{++last_id_}, wire::make_nonce()};
-  const Arrival arrival{client.medium, client.uid, client.pid, client.name, client.peer};
+  const Arrival arrival{client.medium, client.uid, client.pid, client.name, client.peer, nullptr};
   auto heir = enter(reply.heir, wire::heir_key(client.key, reply), arrival, client.family);
   if (!heir) return std::move(heir).error();
   // Only this thread's mutex_ changes holdings, so reading the parent's needs no access lock; nobody knows the heir.
@@ -282,6 +287,22 @@ Expected<std::vector<Fd>> Ledger::slab_descriptors(Client& client, const std::ve
     if (!descriptors.back()) return Error{Errc::busy, "the node has too many open files; raise its LimitNOFILE"};
   }
   return descriptors;
+}
+
+Expected<wire::MapReply> Ledger::slab_keys(Client& client, const std::vector<std::uint32_t>& slabs) {
+  const std::lock_guard lock(mutex_);
+  if (client.fenced.load()) return Error{Errc::fenced, "the lease ended; begin a new session"};
+  if (!client.family->access) return Error{Errc::denied, "only clients that came in by RDMA get keys"};
+  wire::MapReply reply;
+  for (const auto slab : slabs) {
+    if (!client.holdings.holds_any_of_slab(slab)) return Error{Errc::denied, "this client holds no frame of that slab"};
+    std::byte* const memory = arena_.frame_address(FrameNo{slab << buddy_.slab_order()});
+    const auto key = client.family->access->open(slab, memory, kPageSize << buddy_.slab_order());
+    if (!key) return Error{Errc::busy, key.error().message};
+    opened_[slab] = client.family->access;
+    reply.keys.push_back(*key);
+  }
+  return reply;
 }
 
 // --- what there is ---

@@ -12,10 +12,12 @@
 //  3. A slab that was exported (mapped by shm clients) and has become free is withheld until its memory has been
 //     replaced: a zombie that still maps it maps nothing that anybody uses.
 //  4. A client's fence is raised, and its holdings are emptied, before any of its frames is freed.
-//  5. Frames that a silent shm client alone held are quarantined, not freed, as long as others hold frames of the same
+//  5. The key of a slab (RDMA) opens nothing any more before a frame of it can be anybody's who is not of the family; a
+//     client's lanes are cut before its frames can be anybody's at all.
+//  6. Frames that a silent shm client alone held are quarantined, not freed, as long as others hold frames of the same
 //     slab: the client may be stopped in the middle of a copy into one of them. They are free when the slab is empty,
 //     and with it replaced.
-//  6. A closed slab has frames with references, and nothing of it is granted; its other frames are the ledger's own. An
+//  7. A closed slab has frames with references, and nothing of it is granted; its other frames are the ledger's own. An
 //     absent slab is withheld, and has no memory.
 #pragma once
 
@@ -49,6 +51,7 @@ struct Arrival {
   std::uint32_t pid = 0;
   std::string name;
   std::string peer;
+  std::shared_ptr<RemoteAccess> access;  // RDMA: of its device, for a family that begins with it
 };
 
 class Ledger {
@@ -73,6 +76,9 @@ class Ledger {
   // Descriptors of slabs of which the client holds frames. Duplicates: while one waits to be sent, the arena may
   // replace the slab and close its own, and the number may come to mean another slab.
   Expected<std::vector<Fd>> slab_descriptors(Client& client, const std::vector<std::uint32_t>& slabs);
+
+  // Keys of slabs of which the client holds frames. RDMA only.
+  Expected<wire::MapReply> slab_keys(Client& client, const std::vector<std::uint32_t>& slabs);
 
   // --- memory that the host wants back: see "Giving memory back" in docs/design-notes.md ---
   // From now on at most so many frames, rounded down to whole slabs, are to be in memory. Slabs beyond that are closed,
@@ -128,6 +134,7 @@ class Ledger {
   std::vector<bool> dirty_;                // by frame: may hold somebody's bytes
   std::vector<bool> settled_;              // by slab: scrubbed for the zone it is in (zones but the common one)
   std::vector<std::uint32_t> live_;        // by slab: frames with references
+  std::vector<std::shared_ptr<RemoteAccess>> opened_;        // by slab: who has its key; none: nobody
   std::map<std::uint32_t, std::vector<Extent>> quarantine_;  // by slab
   std::deque<std::uint32_t> withheld_;                       // slabs whose memory must be replaced
   enum class SlabState : std::uint8_t { open, closed, absent };

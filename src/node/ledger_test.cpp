@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <random>
 #include <set>
 
@@ -27,7 +28,7 @@ class LedgerTest : public testing::Test {
   }
 
   std::shared_ptr<Client> admit(Medium medium = Medium::tcp) {
-    auto client = ledger_->admit(ledger_->next_id(), wire::make_nonce(), Arrival{medium, 0, 0, "", ""});
+    auto client = ledger_->admit(ledger_->next_id(), wire::make_nonce(), Arrival{medium, 0, 0, "", "", nullptr});
     EXPECT_TRUE(client);
     return *client;
   }
@@ -323,6 +324,83 @@ TEST_F(LedgerTest, aim_a_client_that_ends_has_moved_out) {
   ASSERT_EQ(pass_time(LedgerConfig{}.lease + Millis(2'000)), 1U) << "in silence, so that its frames are quarantined";
   EXPECT_EQ(slabs_present(*ledger_), 0U);
   EXPECT_FALSE(ledger_->grant(*admit(), 1, 0));
+}
+
+// What a network device would serve: which slabs have keys, and what was in them when the key went.
+class FakeAccess final : public RemoteAccess {
+ public:
+  Expected<wire::SlabKey> open(std::uint32_t slab, std::byte* memory, std::size_t) override {
+    keys[slab] = memory;
+    return wire::SlabKey{reinterpret_cast<std::uintptr_t>(memory), slab};
+  }
+  void close(std::uint32_t slab) noexcept override { keys.erase(slab); }
+  std::map<std::uint32_t, std::byte*> keys;
+};
+
+// A lane that the device serves, as far as the ledger knows.
+class FakeLane final : public Stream {
+ public:
+  IoResult read(std::span<const iovec>) noexcept override { return {}; }
+  IoResult write(std::span<const iovec>) noexcept override { return {}; }
+  [[nodiscard]] int fd() const noexcept override { return -1; }
+  void shut() noexcept override { cut = true; }
+  bool cut = false;
+};
+
+class DirectLedgerTest : public LedgerTest {
+ protected:
+  std::shared_ptr<Client> admit_direct(std::shared_ptr<FakeAccess> access) {
+    auto client = ledger_->admit(ledger_->next_id(), wire::make_nonce(), Arrival{Medium::rdma, 0, 0, "", "", access});
+    EXPECT_TRUE(client);
+    return *client;
+  }
+  std::shared_ptr<FakeAccess> access_ = std::make_shared<FakeAccess>();
+};
+
+TEST_F(DirectLedgerTest, slab_keys_onlyOfSlabsHeld) {
+  const auto client = admit_direct(access_);
+  const auto mine = grant(*client, 8, 3);
+  const std::uint32_t slab = mine[0].first.value / kSlabFrames;
+  const auto keys = ledger_->slab_keys(*client, {slab});
+  ASSERT_TRUE(keys) << keys.error().message;
+  EXPECT_EQ(keys->keys[0].address,
+            reinterpret_cast<std::uintptr_t>(arena_->frame_address(FrameNo{slab * kSlabFrames})));
+  EXPECT_EQ(ledger_->slab_keys(*client, {(slab + 1) % kSlabs}).error().code, Errc::denied);
+  EXPECT_EQ(ledger_->slab_keys(*admit(), {slab}).error().code, Errc::denied) << "not over TCP";
+}
+
+TEST_F(DirectLedgerTest, families_never_share_a_slab) {
+  const auto one = admit_direct(access_);
+  const auto two = admit_direct(std::make_shared<FakeAccess>());
+  const auto tcp = admit();
+  std::set<std::uint32_t> slabs;
+  for (const auto& client : {one, two, tcp}) slabs.insert(grant(*client, 8, 3)[0].first.value / kSlabFrames);
+  EXPECT_EQ(slabs.size(), 3U);
+}
+
+TEST_F(DirectLedgerTest, key_goesWithTheLastFrameOfTheFamily) {
+  const auto client = admit_direct(access_);
+  const auto frames = grant(*client, 8, 3);
+  ASSERT_TRUE(ledger_->slab_keys(*client, {frames[0].first.value / kSlabFrames}));
+  const auto share = ledger_->share(*client);
+  ASSERT_TRUE(share);
+  ASSERT_TRUE(ledger_->give_back(*client, frames));
+  EXPECT_EQ(access_->keys.size(), 1U) << "the heir holds them";
+  ASSERT_TRUE(ledger_->give_back(*ledger_->find(share->heir), frames));
+  EXPECT_TRUE(access_->keys.empty());
+}
+
+TEST_F(DirectLedgerTest, silence_cutsLanesAndTakesKeys) {
+  const auto client = admit_direct(access_);
+  const auto frames = grant(*client, 8, 3);
+  ASSERT_TRUE(ledger_->slab_keys(*client, {frames[0].first.value / kSlabFrames}));
+  const auto lane = std::make_shared<FakeLane>();
+  client->direct.push_back(lane);
+  EXPECT_EQ(pass_time(LedgerConfig{}.lease * 2), 1U);
+  EXPECT_TRUE(lane->cut);
+  EXPECT_TRUE(access_->keys.empty());
+  EXPECT_EQ(ledger_->load().free_frames, arena_->frames()) << "nothing is in quarantine: the device has stopped";
+  EXPECT_EQ(ledger_->slab_keys(*client, {0}).error().code, Errc::fenced);
 }
 
 TEST_F(LedgerTest, client_limit) {

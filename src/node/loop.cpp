@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include <array>
+#include <utility>
 
 namespace comex {
 
@@ -57,9 +58,10 @@ void Loop::run() {
     const bool busy = !peers_.empty() && spin_.spin([this] { return handle_ready(0); });
     if (!busy) {
       const bool idle = peers_.empty() && !hooks_.tick;
-      handle_ready(hurry_ ? 0 : idle ? -1 : Deadline::at(next_tick_).remaining_ms());
+      handle_ready(hurry_ || !again_.empty() ? 0 : idle ? -1 : Deadline::at(next_tick_).remaining_ms());
     }
     spin_.observe(Clock::now() - start);
+    step_again();
     if (hurry_ || Clock::now() >= next_tick_) tend();
   }
   peers_.clear();
@@ -117,10 +119,18 @@ void Loop::step(Peer& peer) {
     std::unique_ptr<Peer> gone = std::move(entry.peer);
     peers_.erase(fd);
     peer_count_.fetch_sub(1, std::memory_order_relaxed);
-    if (want == Peer::Want::hand_over) hooks_.hand_over(std::move(gone));
+    if (want == Peer::Want::hand_over) hooks_.hand_over(*this, std::move(gone));
+  } else if (want == Peer::Want::again) {
+    again_.push_back(fd);
   } else if (want != entry.want) {
     entry.want = want;
     watch(fd, want == Peer::Want::write ? EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD);
+  }
+}
+
+void Loop::step_again() {
+  for (const int fd : std::exchange(again_, {})) {
+    if (const auto found = peers_.find(fd); found != peers_.end()) step(*found->second.peer);
   }
 }
 

@@ -26,7 +26,7 @@ class Loop {
     // Descriptors to watch besides peers, and what to do when one is readable (listeners).
     std::vector<std::pair<int, std::function<void(Loop&)>>> watched;
     // Takes over a peer that asked for it.
-    std::function<void(std::unique_ptr<Peer>)> hand_over;
+    std::function<void(Loop&, std::unique_ptr<Peer>)> hand_over;
     // Runs at least every `tick`. True: there is more to do, run again before sleeping.
     std::function<bool()> tick;
   };
@@ -54,6 +54,7 @@ class Loop {
   bool take_in();
   void enter(std::unique_ptr<Peer> peer);
   void step(Peer& peer);
+  void step_again();
   void tend();
   void watch(int fd, std::uint32_t events, int operation);
 
@@ -68,6 +69,7 @@ class Loop {
   const Millis tick_;
   Hooks hooks_;
   std::unordered_map<int, Entry> peers_;  // by descriptor; the loop's thread only
+  std::vector<int> again_;                // of peers that have more to do; the loop's thread only
   std::atomic<std::size_t> peer_count_{0};
   Clock::time_point next_tick_ = Clock::now();
   bool hurry_ = false;  // the tick has more to do

@@ -15,6 +15,7 @@ class Peer {
   enum class Want {
     read,       // call step() when more has arrived
     write,      // call step() when more can be sent
+    again,      // call step() when others have had their turn
     close,      // over: the peer left, broke the protocol, or was refused
     hand_over,  // proved itself as a lane: see ControlPeer::into_lane
   };

@@ -23,6 +23,7 @@
 #include "node/host_memory.h"
 #include "node/ledger.h"
 #include "node/loop.h"
+#include "node/rdma_door.h"
 
 namespace comex {
 namespace {
@@ -87,6 +88,7 @@ class Server::Impl {
   std::unique_ptr<NodeContext> context_;
   SslContext tls_;
   TcpListener tcp_;
+  std::unique_ptr<RdmaDoor> door_;
   UnixListener unix_;
   // Lane loops outlive the control loop, which hands peers to them.
   std::vector<std::unique_ptr<Loop>> lanes_;
@@ -100,7 +102,9 @@ class Server::Impl {
  private:
   void accept_all(Loop& control, int listener, bool local);
   Expected<std::unique_ptr<Stream>> wrap(Fd socket, bool local);
-  void place_lane(std::unique_ptr<Peer> peer);
+  void serve_door(Loop& control);
+  void place_lane(Loop& control, std::unique_ptr<Peer> peer);
+  [[nodiscard]] Patience patience() const { return {config_.handshake_timeout, config_.stall_timeout}; }
   bool keep_house();
 
   std::mutex limits_mutex_;  // guards limits_
@@ -117,8 +121,8 @@ Server::Impl::~Impl() {
 }
 
 Expected<void> Server::Impl::start() {
-  if (config_.listen.empty() && config_.socket.empty()) {
-    return Error{Errc::invalid, "nowhere to listen: give --listen, --socket or both"};
+  if (config_.listen.empty() && config_.socket.empty() && config_.rdma.empty()) {
+    return Error{Errc::invalid, "nowhere to listen: give --listen, --rdma, --socket or several of them"};
   }
   const auto host = read_host_memory();
   if (!host) return host.error();
@@ -159,6 +163,11 @@ Expected<void> Server::Impl::open_listeners() {
       tls_ = *std::move(context);
     }
   }
+  if (!config_.rdma.empty()) {
+    auto door = RdmaDoor::open(config_.rdma);
+    if (!door) return std::move(door).error();
+    door_ = *std::move(door);
+  }
   if (!config_.socket.empty()) {
     auto listener = listen_unix(config_.socket, config_.socket_mode);
     if (!listener) return std::move(listener).error();
@@ -183,10 +192,11 @@ Expected<void> Server::Impl::start_loops() {
   Loop::Hooks hooks;
   if (tcp_.socket)
     hooks.watched.emplace_back(tcp_.socket.get(), [this](Loop& l) { accept_all(l, tcp_.socket.get(), false); });
+  if (door_) hooks.watched.emplace_back(door_->fd(), [this](Loop& l) { serve_door(l); });
   if (unix_.socket) {
     hooks.watched.emplace_back(unix_.socket.get(), [this](Loop& l) { accept_all(l, unix_.socket.get(), true); });
   }
-  hooks.hand_over = [this](std::unique_ptr<Peer> peer) { place_lane(std::move(peer)); };
+  hooks.hand_over = [this](Loop& loop, std::unique_ptr<Peer> peer) { place_lane(loop, std::move(peer)); };
   hooks.tick = [this] { return keep_house(); };
   auto control = Loop::start(Nanos(0), tick(), std::move(hooks));
   if (!control) return std::move(control).error();
@@ -229,9 +239,16 @@ void Server::Impl::accept_all(Loop& control, int listener, bool local) {
     }
     auto stream = wrap(std::move(socket), local);
     if (!stream) continue;
-    control.admit(std::make_unique<ControlPeer>(*std::move(stream), *context_, std::move(arrival),
-                                                Patience{config_.handshake_timeout, config_.stall_timeout}));
+    control.admit(std::make_unique<ControlPeer>(*std::move(stream), *context_, std::move(arrival), patience()));
   }
+}
+
+void Server::Impl::serve_door(Loop& control) {
+  door_->serve(*ledger_, [&](std::unique_ptr<Stream> stream, Arrival arrival) {
+    const bool crowded = context_->greeting_on(arrival.medium).load() >= kMaxGreeting;
+    if ((crowded || full(control)) && !make_room(control, false)) return;
+    control.admit(std::make_unique<ControlPeer>(std::move(stream), *context_, std::move(arrival), patience()));
+  });
 }
 
 Expected<std::unique_ptr<Stream>> Server::Impl::wrap(Fd socket, bool local) {
@@ -241,8 +258,10 @@ Expected<std::unique_ptr<Stream>> Server::Impl::wrap(Fd socket, bool local) {
   return std::unique_ptr<Stream>(*std::move(stream));
 }
 
-void Server::Impl::place_lane(std::unique_ptr<Peer> peer) {
+void Server::Impl::place_lane(Loop& control, std::unique_ptr<Peer> peer) {
+  const bool direct = static_cast<ControlPeer&>(*peer).direct();
   auto lane = static_cast<ControlPeer&>(*peer).into_lane();
+  if (direct) return control.admit(std::move(lane));  // there is nothing to do on it
   lanes_[next_lane_++ % lanes_.size()]->adopt(std::move(lane));
 }
 
@@ -285,6 +304,16 @@ std::optional<Url> Server::tcp_url() const {
   url.scheme = impl_->tls_ ? Url::Scheme::tls : Url::Scheme::tcp;
   url.host = where && !where->host.empty() ? where->host : "0.0.0.0";
   url.port = impl_->tcp_.port;
+  return url;
+}
+
+std::optional<Url> Server::rdma_url() const {
+  if (!impl_->door_) return std::nullopt;
+  const auto where = parse_host_port(impl_->config_.rdma);
+  Url url;
+  url.scheme = Url::Scheme::rdma;
+  url.host = where && !where->host.empty() ? where->host : "0.0.0.0";
+  url.port = impl_->door_->port();
   return url;
 }
 

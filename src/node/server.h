@@ -1,10 +1,12 @@
 // A memory node: an arena, a ledger of who holds what, and the sockets clients come in by. `comex serve` is this.
 //
-//            listeners (tcp, unix)
+//            listeners (tcp, rdma, unix)
 //                  |  accept
 //          control loop (1 thread): handshakes, control calls, leases
 //                  |  data connections, once proved
-//          lane loops (n threads): reads and writes of pages, straight between socket and arena
+//          lane loops (n threads): reads and writes of pages, straight between socket and arena. Over RDMA the device
+//          does
+//                                that, and nobody runs here
 //
 // Thread safety: start, stop and the observers may be called from any thread.
 #pragma once
@@ -30,6 +32,7 @@ struct ServerConfig {
   bool huge_pages = true;    // use huge pages where the host has free ones
   std::function<void(std::uint64_t bytes)> progress = nullptr;  // so many more bytes of it are ready
   std::string listen;                                           // "host:port" for TCP; port 0 picks one; empty: no TCP
+  std::string rdma;                                             // "host:port" for RDMA; empty: no RDMA
   std::string socket;                                           // path of the Unix socket, or "@name"; empty: none
   unsigned socket_mode = 0600;                                  // its permissions: who may use shared memory
   std::string secret;                                           // bytes; empty: none (loopback addresses only)
@@ -59,6 +62,7 @@ class Server {
 
   // Where clients can come in, with the ports that were picked.
   [[nodiscard]] std::optional<Url> tcp_url() const;
+  [[nodiscard]] std::optional<Url> rdma_url() const;
   [[nodiscard]] std::optional<Url> unix_url() const;
   [[nodiscard]] wire::StatusReply status() const;
 

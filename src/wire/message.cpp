@@ -275,6 +275,26 @@ std::optional<Lend> decode(ByteView body) {
   return if_finished(r, m);
 }
 
+Bytes encode(const MapReply& m) {
+  Writer w;
+  w.put(static_cast<std::uint32_t>(m.keys.size()));
+  for (const auto& key : m.keys) w.put(key.address).put(key.key);
+  return w.take();
+}
+
+template <>
+std::optional<MapReply> decode(ByteView body) {
+  Reader r(body);
+  MapReply m;
+  const auto count = r.get<std::uint32_t>();
+  if (count == 0 || count > kMaxSlabsPerMap) return std::nullopt;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto address = r.get<std::uint64_t>();
+    m.keys.push_back(SlabKey{address, r.get<std::uint32_t>()});
+  }
+  return if_finished(r, std::move(m));
+}
+
 Bytes encode(const StatusReply& m) {
   Writer w;
   w.put(m.nid.value).put(m.frames).put(m.goal).put(m.present).put(m.lent);

@@ -41,7 +41,7 @@ enum class Type : std::uint16_t {
   grant = 3,  // give me frames
   give_back = 4,
   share = 5,  // make an heir that holds what I hold
-  map = 6,    // shm only: descriptors of slabs
+  map = 6,    // shm: descriptors of slabs; RDMA: their keys
   beat = 7,   // I am alive
   status = 8,
   bye = 9,
@@ -131,7 +131,14 @@ struct ShareReply {
 struct Map {
   std::vector<std::uint32_t> slabs;
 };
-// Its reply has no body: one descriptor per slab, in order.
+// Its reply, on the Unix socket: no body, one descriptor per slab, in order. Over RDMA, in that order:
+struct SlabKey {
+  std::uint64_t address = 0;  // of the slab's first byte, as the node has it
+  std::uint32_t key = 0;      // the remote key of the slab
+};
+struct MapReply {
+  std::vector<SlabKey> keys;
+};
 
 // Slabs that the node wants empty and of which this client holds frames. Those it moves first come first.
 struct AskedReply {
@@ -190,6 +197,7 @@ Bytes encode(const ShareReply&);
 Bytes encode(const Map&);
 Bytes encode(const AskedReply&);
 Bytes encode(const Lend&);
+Bytes encode(const MapReply&);
 Bytes encode(const StatusReply&);
 Bytes encode_extents(std::span<const Extent>);
 

@@ -92,6 +92,18 @@ TEST(Message, status_round_trip) {
   EXPECT_EQ(back->clients[0].peer, "10.0.0.1:5");
 }
 
+TEST(Message, keys_of_slabs_round_trip) {
+  const MapReply keys{{SlabKey{0x7fff00000000, 0xdeadbeef}, SlabKey{4096, 1}}};
+  const auto back = decode<MapReply>(encode(keys));
+  ASSERT_TRUE(back);
+  ASSERT_EQ(back->keys.size(), 2U);
+  EXPECT_EQ(back->keys[0].address, 0x7fff00000000U);
+  EXPECT_EQ(back->keys[0].key, 0xdeadbeefU);
+  EXPECT_EQ(back->keys[1].key, 1U);
+  EXPECT_FALSE(decode<MapReply>(encode(MapReply{})));
+  EXPECT_FALSE(decode<MapReply>(encode(MapReply{std::vector<SlabKey>(kMaxSlabsPerMap + 1)})));
+}
+
 TEST(Message, extents_empty_wrapping_or_too_many_are_refused) {
   EXPECT_FALSE(decode<GiveBack>(encode(GiveBack{})));
   EXPECT_FALSE(decode<GiveBack>(encode(GiveBack{{Extent{FrameNo{5}, 0}}})));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "support/pages.h"
@@ -15,12 +16,19 @@ std::string over_name(Over over) {
     case Over::shm: return "shm";
     case Over::tcp: return "tcp";
     case Over::tls: return "tls";
+    case Over::rdma: return "rdma";
   }
   return "?";
 }
 
 std::ostream& operator<<(std::ostream& out, Over over) {
   return out << over_name(over);
+}
+
+std::vector<Over> media() {
+  std::vector<Over> media{Over::shm, Over::tcp, Over::tls};
+  if (std::getenv("COMEX_TEST_RDMA") != nullptr) media.push_back(Over::rdma);
+  return media;
 }
 
 ServerConfig TestNode::config() {
@@ -36,6 +44,12 @@ ServerConfig TestNode::config() {
 TestNode::TestNode(Over over, ServerConfig config) {
   config.listen = "127.0.0.1:0";
   config.socket = folder_.path("node.sock");
+  if (over == Over::rdma) {
+    config.rdma = std::string(std::getenv("COMEX_TEST_RDMA")) + ":0";
+    // In an emulated machine. Pages do not renew the lease here.
+    config.handshake_timeout = kPatience;
+    if (config.lease == ServerConfig{}.lease) config.lease = 4 * kPatience;
+  }
   if (over == Over::tls) {
     authority_ = std::make_unique<Authority>(folder_, "authority");
     if (config.tls.certificate.empty()) {
@@ -50,7 +64,15 @@ TestNode::TestNode(Over over, ServerConfig config) {
 }
 
 Url TestNode::url(Over over) const {
-  return over == Over::shm ? *server_->unix_url() : *server_->tcp_url();
+  switch (over) {
+    case Over::shm: return *server_->unix_url();
+    case Over::rdma: {
+      Url url = *server_->rdma_url();
+      if (const char* const device = std::getenv("COMEX_TEST_RDMA_FROM")) url.device = device;
+      return url;
+    }
+    default: return *server_->tcp_url();
+  }
 }
 
 LinkOptions TestNode::options(Over over) const {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "cli/test_folder.h"
 #include "fabric/connect.h"
@@ -14,7 +15,14 @@
 namespace comex::test {
 
 // A medium to reach the node over. With tls the node's TCP listener speaks TLS.
-enum class Over { shm, tcp, tls };
+enum class Over { shm, tcp, tls, rdma };
+// All of them; RDMA only if COMEX_TEST_RDMA says an address of this machine that an RDMA device has.
+// COMEX_TEST_RDMA_FROM may name another, to connect from.
+std::vector<Over> media();
+// Whether pages move without the node's program: it neither looks at each of them, nor hears of the client by them.
+[[nodiscard]] inline bool one_sided(Over over) {
+  return over == Over::shm || over == Over::rdma;
+}
 std::ostream& operator<<(std::ostream& out, Over over);
 // For INSTANTIATE_TEST_SUITE_P.
 std::string over_name(Over over);

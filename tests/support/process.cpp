@@ -204,7 +204,7 @@ Outcome run_comex(std::vector<std::string> arguments, const std::string& home, M
 NodeProcess start_node(std::vector<std::string> arguments, const std::string& home, const std::string& memory) {
   const std::vector<std::string> modest{COMEX_BINARY, "serve", "--memory", memory, "--no-lock", "--no-huge-pages"};
   arguments.insert(arguments.begin(), modest.begin(), modest.end());
-  NodeProcess node{Process(arguments, home), {}, {}, {}};
+  NodeProcess node{Process(arguments, home), {}, {}, {}, {}};
   const auto line = node.process.read_line();
   if (!line) {
     ADD_FAILURE() << "the node does not get ready: " << node.process.errors();
@@ -214,6 +214,7 @@ NodeProcess start_node(std::vector<std::string> arguments, const std::string& ho
   node.tcp = url_in(*line, "tcp");
   if (!node.tcp) node.tcp = url_in(*line, "tls");
   node.shm = url_in(*line, "unix");
+  node.rdma = url_in(*line, "rdma");
   return node;
 }
 

@@ -73,6 +73,7 @@ struct NodeProcess {
   std::string ready;  // the line it prints when it serves
   std::optional<Url> tcp;
   std::optional<Url> shm;
+  std::optional<Url> rdma;
 };
 // Adds --memory, no locking and no huge pages to `arguments`. Fails the test, and throws, if it does not get ready.
 NodeProcess start_node(std::vector<std::string> arguments, const std::string& home, const std::string& memory = "16M");

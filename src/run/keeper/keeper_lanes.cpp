@@ -13,8 +13,8 @@
 
 namespace comex {
 
-LaneOpener::LaneOpener(LinkOptions options, int wake)
-    : options_(std::move(options)), wake_(wake), thread_([this] { run(); }) {}
+LaneOpener::LaneOpener(Pool& pool, int wake)
+    : options_(pool.config().link), relay_(pool), wake_(wake), thread_([this] { run(); }) {}
 
 LaneOpener::~LaneOpener() {
   {
@@ -51,10 +51,15 @@ void LaneOpener::run() {
   }
 }
 
-LaneOpener::Result LaneOpener::serve(Job job) const {
+Expected<Fd> LaneOpener::open_one(const Job& job) {
+  if (job.url.scheme == Url::Scheme::rdma) return relay_.open(job.node, job.link);
+  return open_lane(job.url, options_, job.session);
+}
+
+LaneOpener::Result LaneOpener::serve(Job job) {
   Result result{std::move(job), {}, {}};
   for (unsigned i = 0; i < result.job.lanes; ++i) {
-    auto lane = open_lane(result.job.url, options_, result.job.session);
+    auto lane = open_one(result.job);
     if (!lane) {
       result.lanes.clear();
       result.error = std::move(lane).error();
@@ -67,6 +72,13 @@ LaneOpener::Result LaneOpener::serve(Job job) const {
 
 namespace {
 
+// A lane that the keeper itself serves (lane_relay.h).
+bool is_relayed(int lane) noexcept {
+  int domain = 0;
+  socklen_t size = sizeof domain;
+  return ::getsockopt(lane, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
 int tcp_state(int lane) noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -76,6 +88,11 @@ int tcp_state(int lane) noexcept {
 }  // namespace
 
 LaneEnd begin_lane_end(int lane) noexcept {
+  if (is_relayed(lane)) {
+    // If the process has shut it, what comes in now is no longer to be seen; then nothing can be sent, either.
+    const bool shut = ::send(lane, nullptr, 0, MSG_NOSIGNAL) != 0;
+    return shut || ::shutdown(lane, SHUT_WR) != 0 ? LaneEnd::unclean : see_lane_end(lane);
+  }
   const int state = tcp_state(lane);
   if (state == TCP_CLOSE_WAIT) return LaneEnd::clean;  // the node closed it
   // In any other state the process has shut it, and what comes in now is no longer to be seen.

@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "fabric/connect.h"
 #include "pool/location.h"
+#include "run/keeper/lane_relay.h"
 
 namespace comex {
 
@@ -40,8 +41,8 @@ class LaneOpener {
     Error error;
   };
 
-  // `wake` is an eventfd to write to when there is a result.
-  LaneOpener(LinkOptions options, int wake);
+  // `wake` is an eventfd to write to when there is a result. REQUIRES: the pool outlives this.
+  LaneOpener(Pool& pool, int wake);
   // Waits for the connection that is being made.
   ~LaneOpener();
 
@@ -50,9 +51,11 @@ class LaneOpener {
 
  private:
   void run();
-  Result serve(Job job) const;
+  Result serve(Job job);
+  Expected<Fd> open_one(const Job& job);
 
   const LinkOptions options_;
+  LaneRelay relay_;
   const int wake_;
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

@@ -57,6 +57,32 @@ TEST_F(LaneEndTest, waits_until_the_node_has_read_everything_and_closed) {
   EXPECT_EQ(end_soon(), LaneEnd::clean);
 }
 
+// The keeper serves it itself: see run/keeper/lane_relay.h.
+class RelayedLaneEndTest : public LaneEndTest {
+ protected:
+  RelayedLaneEndTest() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    lane_ = Fd(ends[0]);
+    node_ = Fd(ends[1]);
+  }
+};
+
+TEST_F(RelayedLaneEndTest, waits_until_everything_has_been_read) {
+  ASSERT_EQ(::send(lane_.get(), "a write", 7, 0), 7);
+  EXPECT_EQ(begin_lane_end(lane_.get()), LaneEnd::waiting);
+  EXPECT_EQ(read_all(), 7U);
+  EXPECT_EQ(see_lane_end(lane_.get()), LaneEnd::waiting);
+  node_.reset();
+  EXPECT_EQ(end_soon(), LaneEnd::clean);
+}
+
+TEST_F(RelayedLaneEndTest, what_the_process_has_shut_is_not_to_be_seen) {
+  ASSERT_EQ(::send(lane_.get(), "a write", 7, 0), 7);
+  ASSERT_EQ(::shutdown(lane_.get(), SHUT_RDWR), 0);
+  EXPECT_EQ(begin_lane_end(lane_.get()), LaneEnd::unclean);
+}
+
 TEST_F(LaneEndTest, a_reset_is_an_end) {
   ASSERT_EQ(::send(lane_.get(), "unread", 6, 0), 6);
   ASSERT_TRUE(wait_ready(node_.get(), POLLIN, patience()));

@@ -63,7 +63,7 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
   }
   const BackupFile* const disk = server->backup_ ? &server->backup_->file() : nullptr;
   server->copier_ = std::make_unique<ChunkCopier>(pool, disk, server->config_.mend_rate, server->wake_.get());
-  server->opener_ = std::make_unique<LaneOpener>(pool.config().link, server->wake_.get());
+  server->opener_ = std::make_unique<LaneOpener>(pool, server->wake_.get());
   server->look_at_pool();
   pool.watch([raw = server.get()] {
     raw->pool_changed_.store(true, std::memory_order_release);

@@ -1,0 +1,92 @@
+#include "fabric/lane.h"
+
+#include <mutex>
+
+#include "base/futex.h"
+
+namespace comex {
+namespace {
+
+// The longest a follower sleeps before it looks by itself.
+constexpr auto kFollowerNap = std::chrono::milliseconds(50);
+
+}  // namespace
+
+void TransferQueue::push(Transfer& transfer) {
+  transfer.next = nullptr;
+  (head_ == nullptr ? head_ : tail_->next) = &transfer;
+  tail_ = &transfer;
+}
+
+Transfer* TransferQueue::pop() {
+  Transfer* const first = head_;
+  if (first != nullptr) head_ = first->next;
+  return first;
+}
+
+void Lane::complete(Transfer& transfer, Errc result) noexcept {
+  outstanding_.fetch_sub(1, std::memory_order_relaxed);
+  transfer.finish(result);  // from here on it may no longer exist
+  announce();
+}
+
+void Lane::announce() noexcept {
+  event_.fetch_add(1);
+  if (followers_.load() > 0) futex_wake_all(event_);
+}
+
+Errc Lane::progress() noexcept {
+  if (outstanding() == 0) return Errc::ok;
+  if (const Errc error = send_if_idle(); error != Errc::ok) return error;
+  if (!receive_mutex_.try_lock()) return Errc::ok;  // a leader is at it
+  Errc error = Errc::ok;
+  {
+    const std::lock_guard lock(receive_mutex_, std::adopt_lock);
+    bool moved = true;
+    while (moved && error == Errc::ok) error = receive_some(&moved);
+    const Transfer* const first = oldest();
+    if (error == Errc::ok && first != nullptr && Clock::now() >= first->deadline) error = Errc::timeout;
+  }
+  announce();
+  return error;
+}
+
+Errc Lane::wait_a_while(Transfer& transfer) noexcept {
+  // Read before trying to lead: if the leader leaves after that, event_ has moved on and follow() returns at once.
+  const std::uint32_t seen = event_.load();
+  if (!receive_mutex_.try_lock()) return follow(transfer, seen);
+  Errc error = Errc::ok;
+  {
+    const std::lock_guard lock(receive_mutex_, std::adopt_lock);
+    error = lead(transfer);
+  }
+  announce();
+  return error;
+}
+
+Errc Lane::lead(Transfer& transfer) noexcept {
+  const auto start = Clock::now();
+  Errc error = Errc::ok;
+  const auto ready = [&]() noexcept {
+    bool moved = true;
+    while (moved && error == Errc::ok && !transfer.done()) error = receive_some(&moved);
+    if (error == Errc::ok) error = send_if_idle();
+    return error != Errc::ok || transfer.done();
+  };
+  while (!spin_.spin(ready)) {
+    if (!sleep(Deadline::at(transfer.deadline), &error) || error != Errc::ok) break;
+  }
+  spin_.observe(Clock::now() - start);
+  return error;
+}
+
+Errc Lane::follow(Transfer& transfer, std::uint32_t seen) noexcept {
+  if (spin_.spin([&] { return transfer.done() || event_.load(std::memory_order_relaxed) != seen; })) return Errc::ok;
+  followers_.fetch_add(1);
+  Errc error = Errc::ok;
+  if (!help(&error) && !transfer.done()) futex_wait(event_, seen, kFollowerNap);
+  followers_.fetch_sub(1);
+  return error;
+}
+
+}  // namespace comex

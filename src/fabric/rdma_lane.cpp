@@ -1,0 +1,190 @@
+#include "fabric/rdma_lane.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "base/wait_ready.h"
+
+namespace comex {
+namespace {
+
+// Why a connection has failed, as the device says it.
+Errc reason(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR: return Errc::denied;  // the node's device refused: a key that is not, or no longer, ours
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR: return Errc::timeout;
+    default: return Errc::disconnected;
+  }
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<RdmaLane>> RdmaLane::make(std::unique_ptr<RdmaStream> stream, const RdmaKeys& keys,
+                                                   std::atomic<Errc>& broken, Nanos max_spin) {
+  auto bounce = RdmaPages::make(stream->endpoint().domain(), std::size_t{kBouncePages} << kPageShift);
+  if (!bounce) return std::move(bounce).error();
+  return std::unique_ptr<RdmaLane>(new RdmaLane(std::move(stream), *std::move(bounce), keys, broken, max_spin));
+}
+
+RdmaLane::RdmaLane(std::unique_ptr<RdmaStream> stream, RdmaPages bounce, const RdmaKeys& keys,
+                   std::atomic<Errc>& broken, Nanos max_spin)
+    : Lane(broken, max_spin), stream_(std::move(stream)), bounce_(std::move(bounce)), keys_(keys) {}
+
+// --- sending ---
+
+Errc RdmaLane::submit(Transfer& transfer) noexcept {
+  const std::lock_guard lock(send_mutex_);
+  // Looked at under the mutex: fail_all comes after broken_ is set and takes the mutex, so nothing can be queued
+  // behind its back.
+  if (const Errc why = broken_.load(std::memory_order_acquire); why != Errc::ok) {
+    transfer.finish(why);
+    return Errc::ok;
+  }
+  count_in();
+  queue_.push(transfer);
+  return send_some();
+}
+
+Errc RdmaLane::send_if_idle() noexcept {
+  if (!unsent_.load(std::memory_order_relaxed) || !send_mutex_.try_lock()) return Errc::ok;
+  const std::lock_guard lock(send_mutex_, std::adopt_lock);
+  if (broken_.load(std::memory_order_acquire) != Errc::ok) return Errc::ok;  // there may be no queue pair any more
+  return send_some();
+}
+
+Errc RdmaLane::send_some() noexcept {
+  std::array<ibv_send_wr, kDoorbell> works;
+  std::array<ibv_sge, kDoorbell> places;
+  for (;;) {
+    std::uint32_t count = 0;
+    while (count < kDoorbell && next_piece(works[count], places[count])) {
+      if (count > 0) works[count - 1].next = &works[count];
+      ++count;
+    }
+    unsent_.store(!queue_.empty(), std::memory_order_relaxed);
+    if (count == 0) return Errc::ok;
+    // Room for more comes with a completion.
+    works[count - 1].send_flags |= IBV_SEND_SIGNALED;
+    ibv_send_wr* failed = nullptr;
+    if (ibv_post_send(stream_->endpoint().qp(), works.data(), &failed) != 0) return Errc::disconnected;
+  }
+}
+
+bool RdmaLane::next_piece(ibv_send_wr& work, ibv_sge& place) noexcept {
+  const std::uint32_t number = posted_.load(std::memory_order_relaxed);
+  if (queue_.empty() || number - done_.load(std::memory_order_acquire) == kPieces) return false;
+  Transfer& transfer = *queue_.front();
+  const Segment& segment = transfer.segments[segment_];
+  const bool writes = transfer.direction == Direction::write;
+  const RdmaKeys::Found found = keys_.find(segment.first + page_, segment.count - page_);
+  std::uint32_t pages = found.frames;
+  std::byte* const bounced = take_bounce(&pages);
+  if (bounced == nullptr) return false;
+  const std::size_t bytes = std::size_t{pages} << kPageShift;
+  std::byte* const local = segment.local + (std::size_t{page_} << kPageShift);
+  if (writes) std::memcpy(bounced, local, bytes);
+
+  page_ += pages;
+  if (page_ == segment.count) {
+    page_ = 0;
+    ++segment_;
+  }
+  const bool last = segment_ == transfer.segments.size();
+  if (last) {
+    segment_ = 0;
+    queue_.pop();
+  }
+  pieces_[number % kPieces] = Piece{&transfer, writes ? nullptr : local, bounced, pages, last};
+  place = ibv_sge{reinterpret_cast<std::uintptr_t>(bounced), static_cast<std::uint32_t>(bytes), bounce_.key()};
+  work = ibv_send_wr{};
+  work.wr_id = RdmaStream::kPages | number;
+  work.sg_list = &place;
+  work.num_sge = 1;
+  work.opcode = writes ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+  work.send_flags = last ? unsigned{IBV_SEND_SIGNALED} : 0U;
+  work.wr.rdma.remote_addr = found.address;
+  work.wr.rdma.rkey = found.key;
+  // Before it is posted: its completion may be here before the call returns.
+  posted_.store(number + 1, std::memory_order_release);
+  return true;
+}
+
+// Up to *pages that lie together; null if there are none now.
+std::byte* RdmaLane::take_bounce(std::uint32_t* pages) noexcept {
+  const std::uint32_t free = kBouncePages - (bounce_taken_ - bounce_done_.load(std::memory_order_acquire));
+  const std::uint32_t at = bounce_taken_ % kBouncePages;
+  *pages = std::min({*pages, free, kBouncePages - at});
+  if (*pages == 0) return nullptr;
+  bounce_taken_ += *pages;
+  return bounce_.data() + (std::size_t{at} << kPageShift);
+}
+
+// --- receiving ---
+
+Errc RdmaLane::receive_some(bool* moved) noexcept {
+  std::array<ibv_wc, 16> came;
+  const int count = stream_->endpoint().poll(came);
+  *moved = count > 0;
+  if (count < 0) return Errc::disconnected;
+  for (const ibv_wc& one : std::span(came).first(static_cast<std::size_t>(count))) {
+    if (one.status != IBV_WC_SUCCESS) return reason(one.status);
+    if ((one.wr_id & RdmaStream::kPages) != 0) settle(static_cast<std::uint32_t>(one.wr_id));
+  }
+  return Errc::ok;
+}
+
+void RdmaLane::settle(std::uint32_t up_to) noexcept {
+  std::uint32_t number = done_.load(std::memory_order_relaxed);
+  while (number != up_to + 1) {
+    const Piece piece = pieces_[number % kPieces];
+    if (piece.local != nullptr) {
+      std::memcpy(piece.local, piece.bounced, std::size_t{piece.bounce_pages} << kPageShift);
+    }
+    ++number;
+    bounce_done_.store(bounce_done_.load(std::memory_order_relaxed) + piece.bounce_pages, std::memory_order_release);
+    done_.store(number, std::memory_order_release);
+    if (piece.last) complete(*piece.transfer, Errc::ok);
+  }
+}
+
+Transfer* RdmaLane::oldest() noexcept {
+  const std::uint32_t number = done_.load(std::memory_order_relaxed);
+  return number == posted_.load(std::memory_order_acquire) ? nullptr : pieces_[number % kPieces].transfer;
+}
+
+bool RdmaLane::sleep(const Deadline& deadline, Errc* error) noexcept {
+  RdmaEndpoint& endpoint = stream_->endpoint();
+  endpoint.arm();
+  bool moved = false;
+  *error = receive_some(&moved);
+  if (moved || *error != Errc::ok) return true;
+  const bool ready = wait_ready(endpoint.fd(), POLLIN, deadline);
+  if (ready && !endpoint.hear()) *error = Errc::disconnected;
+  return ready;
+}
+
+void RdmaLane::fail_all(Errc why) noexcept {
+  const std::lock_guard receiving(receive_mutex_);
+  const std::lock_guard sending(send_mutex_);
+  // After this the device touches nobody's memory for us.
+  stream_->endpoint().drop();
+  unsent_.store(false, std::memory_order_relaxed);
+  std::uint32_t number = done_.load(std::memory_order_relaxed);
+  const std::uint32_t end = posted_.load(std::memory_order_relaxed);
+  done_.store(end, std::memory_order_relaxed);
+  for (; number != end; ++number) {
+    const Piece& piece = pieces_[number % kPieces];
+    if (piece.last) complete(*piece.transfer, why);
+  }
+  // One of which only a part was posted is still the first here.
+  segment_ = page_ = 0;
+  while (Transfer* const transfer = queue_.pop()) complete(*transfer, why);
+}
+
+}  // namespace comex

@@ -1,0 +1,83 @@
+// An RDMA connection that moves pages: the device reads and writes the node's frames, and nobody at the node runs.
+//
+//   queue_  -->  pieces_ (posted: up to 16 with one doorbell, in order)  -->  done, in that order
+//
+// A transfer is posted in pieces: frames that lie together in one slab, and memory that lies together here. Memory that
+// is not registered goes through pages of the lane's own, which are registered and used in a ring. Work on one
+// connection completes in order, so only the last piece of a transfer, and of a doorbell, asks for a completion.
+//
+// How threads wait is in lane.h. Locks, in order: receive_mutex_, send_mutex_. What both sides use are the counters.
+// Not for the inside of programs: the device's library has locks of its own.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "base/mutex.h"
+#include "fabric/lane.h"
+#include "fabric/rdma_keys.h"
+#include "fabric/rdma_stream.h"
+
+namespace comex {
+
+class RdmaLane final : public Lane {
+ public:
+  static constexpr std::uint32_t kPieces = 128;  // posted at once
+
+  // `stream` is a lane that has been proved, and all of it is here: its buffers stay posted.
+  static Expected<std::unique_ptr<RdmaLane>> make(std::unique_ptr<RdmaStream> stream, const RdmaKeys& keys,
+                                                  std::atomic<Errc>& broken, Nanos max_spin);
+
+  // REQUIRES: all segments are in `keys`.
+  Errc submit(Transfer& transfer) noexcept override;
+  void fail_all(Errc why) noexcept override;
+  void shut() noexcept override { stream_->endpoint().cut(); }
+
+ private:
+  static constexpr std::uint32_t kDoorbell = 16;      // pieces with one call
+  static constexpr std::uint32_t kBouncePages = 256;  // the largest transfer, whole
+
+  // What has been posted, until it is done.
+  struct Piece {
+    Transfer* transfer = nullptr;
+    std::byte* local = nullptr;    // where pages that were read have to go yet
+    std::byte* bounced = nullptr;  // ... and where they are
+    std::uint32_t bounce_pages = 0;
+    bool last = false;  // of its transfer
+  };
+
+  RdmaLane(std::unique_ptr<RdmaStream> stream, RdmaPages bounce, const RdmaKeys& keys, std::atomic<Errc>& broken,
+           Nanos max_spin);
+
+  Errc send_if_idle() noexcept override;
+  Errc receive_some(bool* moved) noexcept override;
+  bool sleep(const Deadline& deadline, Errc* error) noexcept override;
+  bool help(Errc*) noexcept override { return false; }
+  Transfer* oldest() noexcept override;
+
+  // REQUIRES, of all: send_mutex_.
+  Errc send_some() noexcept;
+  bool next_piece(ibv_send_wr& work, ibv_sge& place) noexcept;
+  std::byte* take_bounce(std::uint32_t* pages) noexcept;
+
+  // REQUIRES: receive_mutex_. Pieces up to this one are done.
+  void settle(std::uint32_t up_to) noexcept;
+
+  const std::unique_ptr<RdmaStream> stream_;
+  const RdmaPages bounce_;
+  const RdmaKeys& keys_;
+  std::array<Piece, kPieces> pieces_;          // a ring: those from done_ up to posted_ are the receiving side's
+  std::atomic<std::uint32_t> posted_{0};       // pieces, ever; written under send_mutex_
+  std::atomic<std::uint32_t> done_{0};         // pieces, ever; written under receive_mutex_
+  std::atomic<std::uint32_t> bounce_done_{0};  // pages, ever; written under receive_mutex_
+  std::atomic<bool> unsent_{false};            // written under send_mutex_; elsewhere a hint
+
+  Mutex send_mutex_;  // guards all below
+  TransferQueue queue_;
+  std::size_t segment_ = 0;         // of the first in the queue: what is to be posted next,
+  std::uint32_t page_ = 0;          // and how much of it has been
+  std::uint32_t bounce_taken_ = 0;  // pages, ever
+};
+
+}  // namespace comex
