@@ -23,6 +23,7 @@
 #include "fabric/tcp_lane.h"
 #include "pool/turnstile.h"
 #include "run/keeper_wire.h"
+#include "run/outpost/read_speed.h"
 #include "run/packet.h"
 #include "run/tally.h"
 
@@ -67,6 +68,10 @@ class OutpostNode {
   // In a forked child, where nobody else runs: windows stay, lanes are the parent's and are let go of.
   void after_fork() noexcept;
 
+  // --- any thread ---
+  ReadSpeed speed;
+
+  // --- the tending thread ---
   bool must_report = false;  // the keeper has to hear that it broke
 
   // Counts there from now on. Nobody else is inside.
