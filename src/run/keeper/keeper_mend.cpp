@@ -136,7 +136,8 @@ void KeeperServer::stop_mending(ChunkNo chunk, bool again) {
   mending_.erase(found);
   store_->unseal(chunk);
   if (!again) return;
-  if (!moving) thin_.push_back(chunk);  // find_leaving() finds the others
+  // find_leaving() finds those that were to move.
+  if (!moving || store_->places(chunk).count < pool_.config().copies) thin_.push_back(chunk);
   mend_at_ = Clock::now() + kMendAgain;
 }
 
