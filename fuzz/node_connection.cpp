@@ -184,7 +184,7 @@ bool Connection::acceptable(const Header& header) const {
   const auto type = static_cast<Type>(header.type);
   if (lane_) return header.body <= wire::kMaxSegments * sizeof(Extent);
   const auto most = greeted_ ? wire::kMaxBody : wire::kMaxHandshakeBody;
-  return header.body <= most && header.payload == 0 && type <= Type::write;
+  return header.body <= most && header.payload == 0 && type <= Type::lend;
 }
 
 void Connection::follow_request() {
@@ -266,6 +266,10 @@ void Connection::check_control_reply(const Request& request, Errc status, wire::
     require(status == Errc::ok && reply && reply->frames == kFrames, "anybody may ask for the status");
     return require(reply->client_count == world_.live_clients(), "the status counts the clients");
   }
+  if (type == Type::lend) {
+    const bool right = wire::decode<wire::Lend>(request.body).has_value();
+    return require(status == (right ? Errc::ok : Errc::invalid), "who knows the secret may say how much is lent");
+  }
   if (client_ == nullptr) {
     if (type != Type::beat) return require(status == Errc::denied, "an observer may only look");
     return require(status == Errc::ok && wire::decode<wire::NodeLoad>(body), "an observer may ask for the load");
@@ -317,6 +321,8 @@ void Connection::check_control_reply(const Request& request, Errc status, wire::
       return;
     }
     case Type::beat: return require(status == Errc::ok && wire::decode<wire::NodeLoad>(body), "a beat is answered");
+    case Type::asked:
+      return require(status == Errc::ok && wire::decode<wire::AskedReply>(body), "what is asked for is told");
     case Type::bye: require(status == Errc::ok, "a farewell is answered"); return world_.ended(*client_);
     default: return require(status == Errc::invalid, "what is no control call is refused");
   }

@@ -59,7 +59,8 @@ NodeWorld::NodeWorld() : arena_(shared_arena()) {
                               .secret = "known to the harness",
                               .nid = NodeId{7},
                               .lease = kLease,
-                              .boot_id = 0x1122334455667788});
+                              .boot_id = 0x1122334455667788,
+                              .lend = [](std::uint32_t) {}});  // the model has no slabs that go
   auto client = ledger_->admit(ledger_->next_id(), {}, Arrival{Medium::tcp, 0, 1, "bystander", "nowhere", nullptr});
   require(client.has_value(), "the bystander can come in");
   bystander_ = *std::move(client);

@@ -42,6 +42,10 @@ void check_limits(const wire::Map& m) {
   require(!m.slabs.empty() && m.slabs.size() <= wire::kMaxSlabsPerMap, "a map call has a limit");
 }
 
+void check_limits(const wire::AskedReply& m) {
+  require(m.slabs.size() <= wire::kMaxAsked, "so many slabs are asked for");
+}
+
 void check_limits(const wire::StatusReply& m) {
   require(m.clients.size() <= wire::kMaxStatusClients, "a status lists so many clients");
 }
@@ -73,7 +77,7 @@ void check_header(ByteView bytes) {
   if (!header) return;
   require(std::memcmp(&*header, raw.data(), raw.size()) == 0, "a header is its bytes");
   const auto type = static_cast<wire::Type>(header->type & ~wire::kReplyBit);
-  require(type >= wire::Type::hello && type <= wire::Type::write, "a header has a known type");
+  require(type >= wire::Type::hello && type <= wire::Type::lend, "a header has a known type");
   require(header->body <= wire::kMaxBody, "a body has a limit");
   require(header->payload % kPageSize == 0, "a payload is whole pages");
   const bool pages = type == wire::Type::read || type == wire::Type::write;
@@ -104,7 +108,7 @@ void check_segments(ByteView body) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const ByteView body = std::as_bytes(std::span(data, size)).subspan(1);
-  switch (data[0] % 14) {
+  switch (data[0] % 16) {
     case 0: check<wire::Hello>(body); break;
     case 1: check<wire::HelloReply>(body); break;
     case 2: check<wire::Proof>(body); break;
@@ -117,7 +121,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 9: check<wire::Map>(body); break;
     case 10: check<wire::StatusReply>(body); break;
     case 11: check_header(body); break;
-    case 12: check<wire::MapReply>(body); break;
+    case 12: check<wire::AskedReply>(body); break;
+    case 13: check<wire::Lend>(body); break;
+    case 14: check<wire::MapReply>(body); break;
     default: check_segments(body); break;
   }
   return 0;

@@ -28,7 +28,7 @@ TEST(BenchChaos, two_copies_no_program_is_lost) {
   if (::geteuid() != 0) GTEST_SKIP() << "network namespaces need root";
   const Json json = storm({"--faults", "20", "--seed", "3"});
   ASSERT_TRUE(json.is_object());
-  EXPECT_EQ(json["faults"].size(), 7U) << "some of each kind";
+  EXPECT_EQ(json["faults"].size(), 8U) << "some of each kind";
   EXPECT_GT(json["programs_well"], 0);
   EXPECT_EQ(json["programs_stopped"], 0);
 }

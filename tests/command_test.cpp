@@ -119,6 +119,7 @@ std::uint64_t bytes_present(const Url& url) {
 }
 
 TEST_F(Command, serve_reads_how_much_to_lend_again) {
+  std::filesystem::create_directories(folder_.path(".config/comex"));
   const auto configure = [&](const std::string& memory) {
     (void)folder_.file(".config/comex/comex.toml", "[serve]\nmemory = \"" + memory + "\"\n");
   };

@@ -104,6 +104,32 @@ TEST_P(KeeperCopies, a_process_that_does_not_answer_delays_only_its_own) {
   EXPECT_TRUE(wait_until([&] { return stopped->tend(), has_seed_everywhere(*stopped, its, 1, 2); }));
 }
 
+// Reads go to the copy that is clearly faster, and now and then to another, to see whether it is still slower.
+TEST_P(KeeperCopies, reads_go_to_the_fastest) {
+  Kept kept(GetParam(), kMemory, 2, 2);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 1);
+  const Location home = runs[0].at(0);
+  const NodeId first = outpost->place_of(home).node;
+  const Places places = outpost->places_of(home);
+  ASSERT_EQ(places.count, 2U);
+  const NodeId second = places.at[places.at[0].node == first ? 1 : 0].node;
+  const auto measure = [&](NodeId node, std::int64_t us, int times) {
+    for (int i = 0; i < times; ++i) outpost->saw_read(node, 1, Nanos(us * 1000));
+  };
+  measure(first, 100, 10);
+  measure(second, 90, 10);
+  EXPECT_EQ(outpost->place_of(home).node, first) << "not for so little";
+  measure(first, 1000, 20);
+  EXPECT_EQ(outpost->place_of(home).node, second);
+  int others = 0;
+  for (int i = 0; i < 5000; ++i) others += outpost->place_to_measure(home).node == first;
+  EXPECT_GT(others, 0);
+  EXPECT_LT(others, 50);
+  measure(first, 20, 60);
+  EXPECT_EQ(outpost->place_of(home).node, first);
+}
+
 // What is under way when a chunk is sealed is waited for; what begins later goes elsewhere.
 TEST_P(KeeperCopies, no_copy_is_made_while_somebody_writes) {
   Kept kept(GetParam(), kMemory, 3, 2);

@@ -1,12 +1,15 @@
 // A keeper that moves pages away from a node while processes use them: nothing is lost, nothing is read from where it
 // was, and the node's memory is gone in the end.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 #include <vector>
 
 #include "support/kept.h"
+#include "support/pages.h"
 
 namespace comex::test {
 namespace {
@@ -55,11 +58,29 @@ TEST_P(KeeperMoves, a_drained_node_gives_up_everything_and_nothing_is_lost) {
   }
 }
 
+// Nobody waits for a node of which nothing is held to come back, or to be lost.
+TEST_P(KeeperMoves, a_process_ends_after_its_node_was_drained_and_stopped) {
+  Kept kept(GetParam(), kMemory, 2, 1);
+  auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 200);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  const std::size_t drained = first_node(kept, *outpost, runs);
+  drain(kept, drained);
+  ASSERT_TRUE(empty_soon(kept, drained, {outpost.get()}));
+  kept.stop_node(drained);
+  EXPECT_TRUE(has_seed_in_time(*outpost, runs, 1));
+  outpost.reset();
+  EXPECT_TRUE(wait_until([&] {
+    const KeeperStatus status = kept.keeper().status();
+    return status.processes + status.leaving == 0;
+  }));
+}
+
 // Readers never stop, and each page must be right each time.
 TEST_P(KeeperMoves, while_threads_read) {
   Kept kept(GetParam(), 2 * kMemory, 2, 1);
   const auto outpost = kept.outpost();
-  const auto runs = take_exactly(*outpost, 1500);
+  const auto runs = take_exactly(*outpost, 600);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
   std::atomic<bool> stop{false};
   std::atomic<int> wrong{0};
@@ -143,7 +164,7 @@ TEST_P(KeeperMoves, the_node_dies_half_way) {
   for (const std::uint32_t copies : {1U, 2U}) {
     Kept kept(GetParam(), 2 * kMemory, copies + 1, copies);
     const auto outpost = kept.outpost();
-    const auto runs = take_exactly(*outpost, 3000);
+    const auto runs = take_exactly(*outpost, 1500);
     ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
     const std::size_t drained = first_node(kept, *outpost, runs);
     drain(kept, drained);
@@ -180,6 +201,54 @@ TEST_P(KeeperMoves, a_process_that_does_not_answer) {
   EXPECT_TRUE(has_seed(*outpost, runs, 2));
   EXPECT_TRUE(empty_soon(kept, drained, {outpost.get(), stopped.get()}));
   EXPECT_TRUE(has_seed(*stopped, its, 1));
+}
+
+// It has answered the seal and is stopped then: what it would read by its last look at the map stays as it is.
+TEST_P(KeeperMoves, a_process_that_is_stopped_after_its_answer_finds_its_frames) {
+  Kept kept(GetParam(), kMemory, 2, 1);
+  const auto stopped = kept.outpost();
+  const auto its = take_exactly(*stopped, 64);
+  ASSERT_EQ(write_seed(*stopped, its, 1), Errc::ok);
+  const Location place = stopped->place_of(its[0].at(0));
+  const std::size_t drained = kept.number_of(place.node);
+  drain(kept, drained);
+  ASSERT_TRUE(wait_until([&] { return stopped->tend(), stopped->places_of(its[0].at(0)).count == 0; }));
+  const std::uint32_t ticket = stopped->begin_reads();
+  stopped->tend();  // the answer
+  ASSERT_TRUE(wait_until([&] { return kept.keeper().status().moved >= 64; }));
+  std::vector<std::byte> page(kPageSize);
+  for (const Deadline deadline(Millis(300)); !deadline.passed(); std::this_thread::sleep_for(Millis(10))) {
+    const std::array segment{Segment{place.frame, 1, page.data()}};
+    ASSERT_EQ(stopped->read(place.node, segment), Errc::ok);
+    ASSERT_TRUE(page_is(page.data(), 1, 0));
+  }
+  stopped->end_reads(ticket);
+  EXPECT_TRUE(empty_soon(kept, drained, {stopped.get()}));
+  EXPECT_TRUE(has_seed(*stopped, its, 1));
+}
+
+// The keeper has ended its connection, and it does not know yet: its pages are where it believes them to be for as long
+// as it can read.
+TEST_P(KeeperMoves, a_process_that_the_keeper_has_given_up_reads_nothing_that_has_changed_hands) {
+  Kept kept(GetParam(), kMemory, 2, 1);
+  auto zombie = kept.outpost();
+  const auto its = take_exactly(*zombie, 64);
+  ASSERT_EQ(write_seed(*zombie, its, 1), Errc::ok);
+  const std::size_t drained = first_node(kept, *zombie, its);
+  ASSERT_EQ(::send(zombie->socket(), "nonsense", 8, MSG_NOSIGNAL), 8);
+  ASSERT_TRUE(wait_until([&] { return kept.keeper().status().leaving == 1; }));
+  const auto other = kept.outpost();
+  const auto runs = take_exactly(*other, 500);
+  ASSERT_EQ(write_seed(*other, runs, 2), Errc::ok);
+  drain(kept, drained);
+  for (const Deadline deadline(Millis(500)); !deadline.passed(); std::this_thread::sleep_for(Millis(10))) {
+    other->tend();
+    ASSERT_TRUE(has_seed(*zombie, its, 1));
+  }
+  EXPECT_GT(kept.node(drained).status().lent, 0U);
+  zombie.reset();
+  EXPECT_TRUE(empty_soon(kept, drained, {other.get()}));
+  EXPECT_TRUE(has_seed(*other, runs, 2));
 }
 
 }  // namespace

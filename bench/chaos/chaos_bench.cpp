@@ -184,6 +184,7 @@ class Chaos {
       case Mishap::jolt_wire: return network_.pull(fault.node, true);
       case Mishap::slow_node: return network_.slow_down(fault.node, true);
       case Mishap::fill_node: return begin_to_fill(fault.node);
+      case Mishap::drain_node: return begin_to_drain(fault.node);
       case Mishap::kill_program:
         if (programs_[fault.program]) programs_[fault.program]->kill();
         programs_[fault.program].reset();
@@ -202,9 +203,33 @@ class Chaos {
       case Mishap::jolt_wire: return network_.pull(fault.node, false);
       case Mishap::slow_node: return network_.slow_down(fault.node, false);
       case Mishap::fill_node: hog_.reset(); return {};
+      case Mishap::drain_node: return end_drain(fault.node);
       case Mishap::kill_program: return {};
     }
     return {};
+  }
+
+  [[nodiscard]] std::vector<std::string> drain_command(unsigned node) const {
+    std::vector<std::string> command = network_.inside(0);
+    command.insert(command.end(),
+                   {beside_this_program("comex"), "drain", url(node), "--secret-file", OwnNodes::secret_file(folder_)});
+    return command;
+  }
+  Expected<void> begin_to_drain(unsigned node) {
+    Expected<Child> drain = Child::spawn(drain_command(node), folder_ + "/drain.log");
+    if (!drain) return drain.error();
+    drain_.emplace(*std::move(drain));
+    return {};
+  }
+  // Done or not.
+  Expected<void> end_drain(unsigned node) {
+    drain_.reset();
+    std::vector<std::string> command = drain_command(node);
+    command.emplace_back("--undo");
+    Expected<Child> undo = Child::spawn(command, folder_ + "/drain.log");
+    if (!undo) return undo.error();
+    if (undo->wait_status() == 0) return {};
+    return Error{Errc::io, fmt::format("node {} does not lend again: {}", node, last_line(folder_ + "/drain.log"))};
   }
 
   // Somebody whose pages are nowhere else, and who wants more than there is.
@@ -254,6 +279,7 @@ class Chaos {
   Steps& steps_;
   std::vector<Child> nodes_;  // from 1 on
   std::optional<Child> hog_;
+  std::optional<Child> drain_;
   std::deque<std::optional<ChaosProgram>> programs_;
   unsigned started_ = 0;
   unsigned suffered_ = 0;

@@ -3,23 +3,13 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <fstream>
-#include <iterator>
-#include <string_view>
+#include "run/programs.h"
 
 namespace comex::bench {
 
 namespace {
 
 constexpr int kExitStopped = 125;  // comex has stopped it: it could not go on
-
-// Whether the last thing of these two that was said is the first.
-bool last_said(std::string_view log, std::string_view trouble, std::string_view over) {
-  const auto began = log.rfind(trouble);
-  if (began == std::string_view::npos) return false;
-  const auto ended = log.rfind(over);
-  return ended == std::string_view::npos || ended < began;
-}
 
 }  // namespace
 
@@ -38,9 +28,10 @@ std::optional<ChaosProgram::End> ChaosProgram::ended() {
 }
 
 bool ChaosProgram::whole() const {
-  std::ifstream file(log_);
-  const std::string log{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  return !last_said(log, "fewer copies than", "copies again") && !last_said(log, "does not answer", "answers again");
+  for (const ProgramReport& program : programs_here()) {
+    if (static_cast<pid_t>(program.pid) == process_.pid()) return program.well();
+  }
+  return false;
 }
 
 void ChaosProgram::kill() {

@@ -19,7 +19,7 @@ class ChaosProgram {
   // Nothing while it runs.
   std::optional<End> ended();
   [[nodiscard]] std::string last_words() const { return last_line(log_); }
-  // Whether all its pages have the copies they should, and all nodes answer, as far as comex has said.
+  // Whether all its pages have the copies they should, where they may stay, and all nodes answer, as its keeper tells.
   [[nodiscard]] bool whole() const;
   void kill();
 

@@ -12,6 +12,7 @@ std::string_view to_string(Mishap mishap) {
     case Mishap::jolt_wire: return "a wire is jolted";
     case Mishap::slow_node: return "a wire is slow";
     case Mishap::fill_node: return "a node is filled";
+    case Mishap::drain_node: return "a node is drained";
     case Mishap::kill_program: return "a program is killed";
   }
   return "?";

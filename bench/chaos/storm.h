@@ -17,10 +17,11 @@ enum class Mishap : std::uint8_t {
   jolt_wire,     // so shortly that messages are cut off in the middle and sent again
   slow_node,     // its wire is slow for a while
   fill_node,     // somebody takes all the memory it has left
+  drain_node,    // it wants all its memory back, and changes its mind after a while
   kill_program,  // kill -9; another begins
 };
-inline constexpr std::array kMishaps{Mishap::kill_node, Mishap::stop_node, Mishap::pull_wire,   Mishap::jolt_wire,
-                                     Mishap::slow_node, Mishap::fill_node, Mishap::kill_program};
+inline constexpr std::array kMishaps{Mishap::kill_node, Mishap::stop_node, Mishap::pull_wire,  Mishap::jolt_wire,
+                                     Mishap::slow_node, Mishap::fill_node, Mishap::drain_node, Mishap::kill_program};
 std::string_view to_string(Mishap mishap);
 
 struct Fault {

@@ -57,6 +57,17 @@ sim::SimFigures simulate(const SimFlags& flags) {
       figures.losses.push_back({copies, node_days, sim::simulate_cluster(study)});
     }
   }
+  for (const bool shm : {false, true}) {
+    for (const bool compaction : {false, true}) {
+      sim::ChurnStudy study;
+      study.hours = flags.quick ? 0.5 : std::min(24.0, 24 * flags.cluster.days);
+      study.shm = shm;
+      study.compaction = compaction;
+      study.seed = flags.cluster.seed;
+      say(fmt::format("{:g} hours of one node with{} compaction", study.hours, compaction ? "" : "out"));
+      figures.churn.push_back({study, sim::simulate_churn(study)});
+    }
+  }
   return figures;
 }
 

@@ -15,6 +15,7 @@
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/report.h"
+#include "run/programs.h"
 
 namespace comex {
 namespace {
@@ -49,7 +50,9 @@ Json node_json(const NodeReport& report) {
   const auto& status = *report.status;
   json["nid"] = status.nid.value;
   json["size_bytes"] = bytes_of(status.frames);
-  json["used_bytes"] = bytes_of(status.frames - status.load.free_frames);
+  json["goal_bytes"] = bytes_of(status.goal);
+  json["present_bytes"] = bytes_of(status.present);
+  json["used_bytes"] = bytes_of(status.lent);
   json["free_bytes"] = bytes_of(status.load.free_frames);
   json["largest_free_extent_bytes"] = bytes_of(status.load.largest_free);
   json["metadata_bytes"] = status.metadata_bytes;
@@ -64,9 +67,24 @@ Json node_json(const NodeReport& report) {
   return json;
 }
 
-void print_json(const std::vector<NodeReport>& reports) {
-  Json json{{"nodes", Json::array()}};
+Json program_json(const ProgramReport& report) {
+  return Json{{"name", report.name},
+              {"pid", report.pid},
+              {"bytes", bytes_of(report.pages)},
+              {"copies", report.copies},
+              {"processes", report.processes},
+              {"nodes_away", report.nodes_away},
+              {"well", report.well()},
+              {"copying", Json{{"done_bytes", bytes_of(report.copied)}, {"total_bytes", bytes_of(report.to_copy)}}},
+              {"moving", Json{{"done_bytes", bytes_of(report.moved)}, {"total_bytes", bytes_of(report.to_move)}}},
+              {"bytes_per_second", bytes_of(report.rate)},
+              {"no_room_elsewhere", report.stuck}};
+}
+
+void print_json(const std::vector<NodeReport>& reports, const std::vector<ProgramReport>& programs) {
+  Json json{{"nodes", Json::array()}, {"programs", Json::array()}};
   for (const auto& report : reports) json["nodes"].push_back(node_json(report));
+  for (const auto& program : programs) json["programs"].push_back(program_json(program));
   // A client's name is what the client says it is: bytes that are not UTF-8 must not end the command.
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
@@ -82,9 +100,11 @@ Row row_of(const NodeReport& report) {
   const double trip = microseconds(report.round_trip);
   return Row{report.url.text(),
              std::to_string(status.nid.value),
-             "up",
-             format_size(bytes_of(status.frames)),
-             format_size(bytes_of(status.frames - status.load.free_frames)),
+             status.present > status.goal ? "giving back"
+             : status.goal == 0           ? "drained"
+                                          : "up",
+             format_size(bytes_of(status.present)),
+             format_size(bytes_of(status.lent)),
              format_size(bytes_of(status.load.free_frames)),
              format_size(bytes_of(status.load.largest_free)),
              std::to_string(status.client_count),
@@ -115,6 +135,32 @@ void print_table(const std::vector<NodeReport>& reports) {
   }
 }
 
+// How the copies and moves of a program are.
+std::string state_of(const ProgramReport& report) {
+  const auto part = [&](const char* what, std::uint64_t done, std::uint64_t all) {
+    return fmt::format("{} {} of {}, {}/s", what, format_size(bytes_of(done)), format_size(bytes_of(all)),
+                       format_size(bytes_of(report.rate)));
+  };
+  std::string state;
+  const auto add = [&](const std::string& what) { state += (state.empty() ? "" : "; ") + what; };
+  if (report.copied < report.to_copy) add(part("copying", report.copied, report.to_copy));
+  if (report.moved < report.to_move) add(part("moving", report.moved, report.to_move));
+  if (report.stuck) add("no other node has room");
+  if (report.nodes_away > 0) add(fmt::format("{} node(s) do not answer", report.nodes_away));
+  return state.empty() ? "all copies complete" : state;
+}
+
+void print_programs(const std::vector<ProgramReport>& programs) {
+  if (programs.empty()) return;
+  std::size_t width = std::string_view("PROGRAM").size();
+  for (const auto& program : programs) width = std::max(width, program.name.size());
+  fmt::print("\n{:<{}}  {:>8}  {:>10}  COPIES  STATE\n", "PROGRAM", width, "PID", "IN POOL");
+  for (const auto& program : programs) {
+    fmt::print("{:<{}}  {:>8}  {:>10}  {:>6}  {}\n", program.name, width, program.pid,
+               format_size(bytes_of(program.pages)), program.copies, state_of(program));
+  }
+}
+
 // Pages are found by NID: two nodes must not have the same one. The same node seen over two URLs is no clash.
 void warn_of_equal_nids(const std::vector<NodeReport>& reports) {
   for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -138,7 +184,13 @@ int status(const PoolSettings& pool, bool json) {
   if (!options) return fail(options.error().message, kExitBadUsage);
   options->observe = true;
   const auto reports = ask_nodes(pool.nodes, *options);
-  json ? print_json(reports) : print_table(reports);
+  const auto programs = programs_here();
+  if (json) {
+    print_json(reports, programs);
+  } else {
+    print_table(reports);
+    print_programs(programs);
+  }
   warn_of_equal_nids(reports);
   const bool all_up = std::all_of(reports.begin(), reports.end(), [](const auto& r) { return r.status.has_value(); });
   return all_up ? 0 : kExitFailed;
@@ -147,7 +199,8 @@ int status(const PoolSettings& pool, bool json) {
 }  // namespace
 
 void add_status(CLI::App& app, int& exit_code) {
-  CLI::App& command = *app.add_subcommand("status", "Show every memory node of the pool");
+  CLI::App& command =
+      *app.add_subcommand("status", "Show every memory node of the pool, and the programs of this machine");
   auto flags = std::make_shared<ConfigFlags>();
   flags->add(command, "--pool", "pool.nodes", "URL,...", "The memory nodes: tcp://, tls:// or unix:// URLs");
   flags->add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with the nodes");

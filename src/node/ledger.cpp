@@ -125,6 +125,11 @@ Expected<std::vector<Extent>> Ledger::grant(Client& client, std::uint32_t frames
   if (extents.empty() && renew_withheld(kRenewForGrant) > 0) {
     extents = buddy_.allocate_some(zone, frames, min_order, wire::kMaxExtents);
   }
+  // Who asks for scraps is in need: more so than those who may one day ask for long extents.
+  if (extents.empty() && compacting_ > 0 && min_order < kUsualMinOrder) {
+    stop_compacting(adjusted_at_);
+    extents = buddy_.allocate_some(zone, frames, min_order, wire::kMaxExtents);
+  }
   if (extents.empty()) {
     return Error{Errc::no_memory, fmt::format("no extent of {} frames is free ({} frames are)",
                                               std::uint64_t{1} << min_order, buddy_.free_frames())};
@@ -207,7 +212,7 @@ void Ledger::dispose(const Extent& run, Fate fate) {
   const std::uint32_t slab = buddy_.slab_of(run.first);
   live_[slab] -= run.count;
   lent_ -= run.count;
-  if (slabs_[slab] == SlabState::closed) return settle_closed(slab);
+  if (is_asked(slab)) return settle_closed(slab);
   if (fate == Fate::quarantine) {
     quarantine_[slab].push_back(run);
   } else {

@@ -17,8 +17,8 @@
 //  6. Frames that a silent shm client alone held are quarantined, not freed, as long as others hold frames of the same
 //     slab: the client may be stopped in the middle of a copy into one of them. They are free when the slab is empty,
 //     and with it replaced.
-//  7. A closed slab has frames with references, and nothing of it is granted; its other frames are the ledger's own. An
-//     absent slab is withheld, and has no memory.
+//  7. A closed slab, or one that is compacted, has frames with references, and nothing of it is granted; its other
+//     frames are the ledger's own. An absent slab is withheld, and has no memory.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,11 @@ struct LedgerConfig {
   std::uint32_t max_clients = 1024;
   // What one grant gives at most: 64 MiB, which take some 10 ms to scrub while others wait for the ledger.
   std::uint32_t max_grant = 1U << 14;
+  // Slabs are emptied for the sake of long extents as long as one frame in so many is free; 0: never. See "Compaction"
+  // in docs/design-notes.md.
+  std::uint32_t compact_above = 10;
+  Millis compact_patience{10'000};  // for clients to move, before they are left alone
+  Millis compact_pause{60'000};     // ... for so long
 };
 
 // Who comes in, as its connection shows.
@@ -84,8 +90,8 @@ class Ledger {
   // From now on at most so many frames, rounded down to whole slabs, are to be in memory. Slabs beyond that are closed,
   // their holders asked to move, and their memory is gone as soon as they are empty.
   void aim(std::uint32_t frames);
-  // Goes on with that. True if there is more to do at once.
-  bool adjust();
+  // Goes on with that, and with compaction. True if there is more to do at once.
+  bool adjust(Clock::time_point now = Clock::now());
   // Slabs that the client should move out of.
   [[nodiscard]] std::vector<std::uint32_t> asked_of(const Client& client) const;
 
@@ -118,8 +124,16 @@ class Ledger {
   void drop_free();
   void close_some();
   void open_some();
-  void close(std::uint32_t slab);
+  enum class SlabState : std::uint8_t { open, closed, compacting, absent };
+  void close(std::uint32_t slab, SlabState why);
   void reopen(std::uint32_t slab);
+  [[nodiscard]] bool is_asked(std::uint32_t slab) const {
+    return slabs_[slab] == SlabState::closed || slabs_[slab] == SlabState::compacting;
+  }
+  // --- ledger_compact.cpp ---
+  void compact(Clock::time_point now);
+  [[nodiscard]] std::optional<std::uint32_t> sparse_slab() const;
+  void stop_compacting(Clock::time_point now);
   bool bring_back();
   void settle_closed(std::uint32_t slab);
   void clear_dirty(std::uint32_t slab);
@@ -137,11 +151,16 @@ class Ledger {
   std::vector<std::shared_ptr<RemoteAccess>> opened_;        // by slab: who has its key; none: nobody
   std::map<std::uint32_t, std::vector<Extent>> quarantine_;  // by slab
   std::deque<std::uint32_t> withheld_;                       // slabs whose memory must be replaced
-  enum class SlabState : std::uint8_t { open, closed, absent };
   std::vector<SlabState> slabs_;
   std::uint32_t goal_;        // slabs that may be present
   std::uint32_t absent_ = 0;  // slabs that are
   std::uint32_t closed_ = 0;
+  std::uint32_t compacting_ = 0;
+  std::uint64_t emptied_ = 0;          // slabs that were compacted, ever
+  Clock::time_point compact_until_{};  // patience ends
+  Clock::time_point compact_again_{};  // not before
+  std::uint64_t emptied_before_ = 0;
+  Clock::time_point adjusted_at_{};             // when adjust() was last called
   std::uint64_t lent_ = 0;                      // frames with references
   Clock::time_point last_look_ = Clock::now();  // of end_silent()
   Clients clients_;

@@ -403,6 +403,75 @@ TEST_F(DirectLedgerTest, silence_cutsLanesAndTakesKeys) {
   EXPECT_EQ(ledger_->slab_keys(*client, {0}).error().code, Errc::fenced);
 }
 
+// --- compaction ---
+
+// A node of 128 slabs with one client, all of whose slabs are half full.
+class CompactionTest : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kSlabs = 128;
+
+  void SetUp() override {
+    auto arena =
+        Arena::create({.bytes = std::uint64_t{kSlabs} * kSlabFrames * kPageSize, .lock = false, .ahead = false});
+    ASSERT_TRUE(arena) << arena.error().message;
+    arena_ = *std::move(arena);
+    ledger_ = std::make_unique<Ledger>(*arena_, LedgerConfig{});
+    client_ = *ledger_->admit(ledger_->next_id(), wire::make_nonce(), Arrival{Medium::tcp, 0, 0, "", "", nullptr});
+    for (std::uint32_t frames = 0; frames < arena_->frames(); frames += 1U << 14) {
+      ASSERT_TRUE(ledger_->grant(*client_, 1U << 14, 9));
+    }
+    for (std::uint32_t slab = 0; slab < kSlabs; ++slab) {
+      for (std::uint32_t chunk = 0; chunk < 8; chunk += 2) {
+        ASSERT_TRUE(ledger_->give_back(*client_, {Extent{FrameNo{slab * kSlabFrames + chunk * 64}, 64}}));
+      }
+    }
+  }
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Ledger> ledger_;
+  std::shared_ptr<Client> client_;
+  Clock::time_point now_ = Clock::now();
+};
+
+TEST_F(CompactionTest, slabs_are_emptied_until_there_are_long_extents) {
+  ASSERT_FALSE(ledger_->grant(*client_, 128, kUsualMinOrder)) << "half of it is free, and of no use";
+  ledger_->adjust(now_);
+  const auto asked = ledger_->asked_of(*client_);
+  ASSERT_EQ(asked.size(), kSlabs / 64);
+  for (const std::uint32_t slab : asked) {
+    for (std::uint32_t chunk = 1; chunk < 8; chunk += 2) {
+      ASSERT_TRUE(ledger_->grant(*client_, 64, 6)) << "a place for it elsewhere";
+      ASSERT_TRUE(ledger_->give_back(*client_, {Extent{FrameNo{slab * kSlabFrames + chunk * 64}, 64}}));
+    }
+  }
+  EXPECT_EQ(ledger_->load().largest_free, kSlabFrames);
+  ledger_->adjust(now_);
+  EXPECT_TRUE(ledger_->asked_of(*client_).empty()) << "that is enough";
+}
+
+TEST_F(CompactionTest, who_does_not_move_is_left_alone_for_a_while) {
+  const std::uint32_t free = ledger_->load().free_frames;
+  ledger_->adjust(now_);
+  EXPECT_LT(ledger_->load().free_frames, free);
+  ledger_->adjust(now_ += LedgerConfig{}.compact_patience);
+  EXPECT_TRUE(ledger_->asked_of(*client_).empty());
+  EXPECT_EQ(ledger_->load().free_frames, free);
+  ledger_->adjust(now_ += LedgerConfig{}.compact_pause);
+  EXPECT_FALSE(ledger_->asked_of(*client_).empty());
+}
+
+TEST_F(CompactionTest, who_is_in_need_gets_what_there_is) {
+  ledger_->adjust(now_);
+  std::uint32_t got = 0;
+  for (auto extents = ledger_->grant(*client_, 64, 6); extents; extents = ledger_->grant(*client_, 64, 6)) got += 64;
+  EXPECT_EQ(got, arena_->frames() / 2);
+}
+
+TEST_F(CompactionTest, not_when_it_is_nearly_full) {
+  while (ledger_->load().free_frames >= arena_->frames() / 10) ASSERT_TRUE(ledger_->grant(*client_, 64, 6));
+  ledger_->adjust(now_);
+  EXPECT_TRUE(ledger_->asked_of(*client_).empty());
+}
+
 TEST_F(LedgerTest, client_limit) {
   Ledger small(*arena_, LedgerConfig{.max_clients = 1});
   ASSERT_TRUE(small.admit(small.next_id(), {}, {}));

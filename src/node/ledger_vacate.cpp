@@ -19,8 +19,9 @@ void Ledger::aim(std::uint32_t frames) {
   close_some();
 }
 
-bool Ledger::adjust() {
+bool Ledger::adjust(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
+  compact(now);
   drop_free();
   close_some();
   open_some();
@@ -60,35 +61,39 @@ void Ledger::close_some() {
   while (present() - closed_ > goal_) {
     std::uint32_t best = arena_.slabs();
     for (std::uint32_t slab = 0; slab < arena_.slabs(); ++slab) {
-      if (slabs_[slab] != SlabState::open || live_[slab] == 0) continue;
+      const bool in_use = slabs_[slab] == SlabState::open || slabs_[slab] == SlabState::compacting;
+      if (!in_use || live_[slab] == 0) continue;
       if (best == arena_.slabs() || live_[slab] < live_[best]) best = slab;
     }
     if (best == arena_.slabs()) return;
-    close(best);
+    close(best, SlabState::closed);
   }
 }
 
-void Ledger::close(std::uint32_t slab) {
-  buddy_.claim(slab);
-  slabs_[slab] = SlabState::closed;
-  ++closed_;
+void Ledger::close(std::uint32_t slab, SlabState why) {
+  if (slabs_[slab] == SlabState::open) buddy_.claim(slab);
+  if (slabs_[slab] == SlabState::compacting) --compacting_;
+  slabs_[slab] = why;
+  ++(why == SlabState::closed ? closed_ : compacting_);
 }
 
 // Frames of it came back. The others that nobody refers to are ours, or in quarantine.
 void Ledger::settle_closed(std::uint32_t slab) {
   if (live_[slab] > 0) return;
   quarantine_.erase(slab);
+  const bool compacted = slabs_[slab] == SlabState::compacting;
   slabs_[slab] = SlabState::open;
-  --closed_;
+  --(compacted ? compacting_ : closed_);
+  emptied_ += compacted ? 1 : 0;
   free_run(Extent{FrameNo{slab << buddy_.slab_order()}, std::uint32_t{1} << buddy_.slab_order()});
 }
 
 std::vector<std::uint32_t> Ledger::asked_of(const Client& client) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::uint32_t> slabs;
-  if (closed_ == 0) return slabs;
+  if (closed_ + compacting_ == 0) return slabs;
   for (std::uint32_t slab = 0; slab < slabs_.size(); ++slab) {
-    if (slabs_[slab] == SlabState::closed && client.holdings.holds_any_of_slab(slab)) slabs.push_back(slab);
+    if (is_asked(slab) && client.holdings.holds_any_of_slab(slab)) slabs.push_back(slab);
   }
   return slabs;
 }
@@ -96,8 +101,8 @@ std::vector<std::uint32_t> Ledger::asked_of(const Client& client) const {
 wire::NodeLoad Ledger::load_for(const Client& client) const {
   const std::lock_guard lock(mutex_);
   wire::NodeLoad load = load_now();
-  for (std::uint32_t slab = 0; closed_ > 0 && slab < slabs_.size(); ++slab) {
-    if (slabs_[slab] == SlabState::closed) load.asked += client.holdings.frames_of_slab(slab);
+  for (std::uint32_t slab = 0; closed_ + compacting_ > 0 && slab < slabs_.size(); ++slab) {
+    if (is_asked(slab)) load.asked += client.holdings.frames_of_slab(slab);
   }
   return load;
 }
@@ -117,8 +122,8 @@ void Ledger::open_some() {
 }
 
 void Ledger::reopen(std::uint32_t slab) {
+  --(slabs_[slab] == SlabState::closed ? closed_ : compacting_);
   slabs_[slab] = SlabState::open;
-  --closed_;
   const std::uint32_t first = slab << buddy_.slab_order();
   const std::uint32_t size = std::uint32_t{1} << buddy_.slab_order();
   std::vector<bool> free(size);

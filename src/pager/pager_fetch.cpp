@@ -108,7 +108,8 @@ Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
 
 Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept {
   Reading reading(frames_);
-  const Location source = frames_.place_of(entry.location());
+  const Location home = entry.location();
+  const Location source = faulter.timed ? frames_.place_to_measure(home) : frames_.place_of(home);
   const NodeId node = source.node;
   Nanos lead{};
   const bool buffered = buffer_.take(page, faulter.bounce, faulter.timed ? &lead : nullptr);
@@ -151,7 +152,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   budget_.release(group.count - placed);
   for (std::uint32_t i = 0; i < group.count; ++i) {
     const PageNo each = group.pages[i];
-    const Location home = group.home(i);
+    const Location its_home = group.home(i);
     if ((there >> i & 1) == 0) {
       table_->unlock(each, *group.words[i]);
       continue;
@@ -159,11 +160,11 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
     const bool clean = (dirty >> i & 1) == 0;
     arrive(each, *group.words[i], PageState::remote);
     if (clean && (opened.mended >> i & 1) != 0) {
-      renew(each, *group.words[i], home);
+      renew(each, *group.words[i], its_home);
       continue;
     }
-    table_->unlock(each, *group.words[i], clean ? Entry::clean(home) : Entry(PageState::resident));
-    if (!clean) release(home);
+    table_->unlock(each, *group.words[i], clean ? Entry::clean(its_home) : Entry(PageState::resident));
+    if (!clean) release(its_home);
   }
   if (result == Errc::ok) read_ahead(group, node, faulter);
   if (result == Errc::ok) ask_for_list(group.miss, group.plan, faulter);
@@ -371,8 +372,9 @@ Errc Pager::read(NodeId node, const Wanted& wanted, const Faulter& faulter) noex
   const auto start = faulter.timed ? Clock::now() : Clock::time_point();
   const Errc result = frames_.read(node, std::span(wanted.segments).first(wanted.count));
   if (result == Errc::ok && faulter.timed) {
-    const auto took = static_cast<std::uint64_t>(Nanos(Clock::now() - start).count());
-    costs_[!frames_.is_near(node)].note(wanted.pages(), took);
+    const Nanos took = Clock::now() - start;
+    frames_.saw_read(node, wanted.pages(), took);
+    costs_[!frames_.is_near(node)].note(wanted.pages(), static_cast<std::uint64_t>(took.count()));
   }
   return result;
 }

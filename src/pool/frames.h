@@ -42,6 +42,11 @@ class Frames {
 
   // Where to read the page with this home now: of a node that answers, if any of its copies' does.
   [[nodiscard]] virtual Location place_of(Location home) const noexcept { return home; }
+  // The same for a read that will be told of by saw_read(): now and then from another copy than usual, so that it is
+  // known how fast that one is.
+  [[nodiscard]] virtual Location place_to_measure(Location home) noexcept { return place_of(home); }
+  // A read of so many pages from there took so long.
+  virtual void saw_read(NodeId, std::uint32_t, Nanos) noexcept {}
   // ... and where to write it to, all of them. None: it cannot be written now; give the frame back and take another.
   [[nodiscard]] virtual Places places_of(Location home) const noexcept { return {{home}, 1}; }
   // ... and where it can be read now, all of them: for one who has found one of them wrong.

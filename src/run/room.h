@@ -21,6 +21,7 @@
 #include "pager/seal/choice.h"
 #include "pager/seal/cipher.h"
 #include "run/delivery.h"
+#include "run/run_progress.h"
 #include "run/score.h"
 #include "run/tally.h"
 #include "run/tuning.h"
@@ -58,6 +59,7 @@ struct Room {
     Record record;
   };
 
+  RunProgress progress;                         // first: others look for it there
   Delivery delivery = Delivery::inline_signal;  // how processes begin
   Prefetch prefetch = Prefetch::automatic;
   Evict evict = Evict::two_queues;

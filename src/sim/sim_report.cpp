@@ -78,6 +78,36 @@ std::string losses_text(const SimFigures& figures) {
   return text;
 }
 
+std::string churn_text(const SimFigures& figures) {
+  if (figures.churn.empty()) return "";
+  const ChurnStudy& study = figures.churn.front().study;
+  std::string text =
+      fmt::format("\n{:g} hours of one node of {} MiB with {} programs; an extent of 2^7 frames can be had\n",
+                  study.hours, study.slabs * 2, study.clients);
+  text += fmt::format("{:>14} {:>12} {:>10} {:>18} {:>26} {:>32}\n", "programs by", "compaction", "mean use",
+                      "of the time", "... less than 90 % full", "moved an hour, of what is used");
+  for (const SimFigures::Churn& each : figures.churn) {
+    const ChurnResult& result = each.result;
+    text += fmt::format("{:>14} {:>12} {:>9.1f}% {:>17.1f}% {:>25.1f}% {:>31.0f}%\n",
+                        each.study.shm ? "shared memory" : "tcp", each.study.compaction ? "yes" : "no",
+                        100 * result.mean_use, 100 * result.served, 100 * result.served_below_90,
+                        100 * result.moved_per_hour);
+  }
+  return text;
+}
+
+json to_json(const SimFigures::Churn& churn) {
+  return {{"shm", churn.study.shm},
+          {"compaction", churn.study.compaction},
+          {"hours", churn.study.hours},
+          {"mean_use", churn.result.mean_use},
+          {"served", churn.result.served},
+          {"served_below_90", churn.result.served_below_90},
+          {"refused_below_90", churn.result.refused},
+          {"moved_per_hour", churn.result.moved_per_hour},
+          {"extents", churn.result.extents}};
+}
+
 json to_json(const ClusterStudy& study, const ClusterResult& result) {
   json samples = json::array();
   for (const auto& sample : result.samples) samples.push_back({sample.hours, sample.mean_use, sample.most_use});
@@ -151,7 +181,7 @@ plot::Chart draw_losses(const SimFigures& figures) {
 }  // namespace
 
 std::string to_text(const SimFigures& figures) {
-  return refill_text(figures) + cluster_text(figures) + losses_text(figures);
+  return refill_text(figures) + cluster_text(figures) + losses_text(figures) + churn_text(figures);
 }
 
 std::string to_json(const SimFigures& figures) {
@@ -174,12 +204,15 @@ std::string to_json(const SimFigures& figures) {
     study.node_days = loss.node_days;
     losses.push_back(to_json(study, loss.result));
   }
+  json churn = json::array();
+  for (const SimFigures::Churn& each : figures.churn) churn.push_back(to_json(each));
   const json all{{"nodes", figures.cluster_study.nodes},
                  {"clients", figures.cluster_study.clients},
                  {"seed", figures.cluster_study.seed},
                  {"refill", refill},
                  {"cluster", to_json(figures.cluster_study, figures.cluster)},
-                 {"losses", losses}};
+                 {"losses", losses},
+                 {"churn", churn}};
   return all.dump(2) + "\n";
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plot/drawings.h"
+#include "sim/churn_study.h"
 #include "sim/cluster_study.h"
 #include "sim/refill_study.h"
 
@@ -22,6 +23,11 @@ struct SimFigures {
     ClusterResult result;
   };
   std::vector<Loss> losses;
+  struct Churn {
+    ChurnStudy study;
+    ChurnResult result;
+  };
+  std::vector<Churn> churn;
 };
 
 std::string to_text(const SimFigures& figures);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "sim/churn_study.h"
 #include "sim/cluster_study.h"
 #include "sim/events.h"
 #include "sim/refill_study.h"
@@ -135,6 +136,20 @@ TEST(SimReport, hasEverything) {
   }
   EXPECT_NE(to_json(figures).find("repair_seconds_p95"), std::string::npos);
   EXPECT_EQ(draw(figures).size(), 3U);
+}
+
+TEST(ChurnStudy, compaction_keepsLongExtents) {
+  for (const bool shm : {false, true}) {
+    ChurnStudy study;
+    study.shm = shm;
+    study.hours = 0.4;
+    const ChurnResult with = simulate_churn(study);
+    study.compaction = false;
+    const ChurnResult without = simulate_churn(study);
+    EXPECT_GT(with.served_below_90, 0.99) << shm;
+    EXPECT_LT(without.served_below_90, 0.6) << shm;
+    EXPECT_EQ(without.moved_per_hour, 0) << shm;
+  }
 }
 
 }  // namespace

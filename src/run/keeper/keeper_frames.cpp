@@ -290,6 +290,7 @@ void KeeperServer::publish() {
     status.frames += process->holder.frames();
     status.refused += process->wanted > 0 && process->told_refused;
   }
+  status.used = store_->used();
   status.thin = store_->thin();
   status.mended = mended_;
   status.to_move = (leaving_.size() + left_.size()) * kChunkFrames;

@@ -58,10 +58,21 @@ bool KeeperServer::lanes_ended(KeptNode& kept, NodeId id, bool first, bool late)
     if (end == LaneEnd::waiting && first) watch_lane(lane->get());
     lane = end == LaneEnd::clean ? kept.lanes.erase(lane) : std::next(lane);
   }
+  // Nothing of it is ours, and before anything is again its link is another: a node that was drained and stopped is
+  // never said to be lost.
+  if (unclean && is_away_and_unused(id)) return true;
   if (unclean && (first || kept.state != KeptNode::Lanes::over)) pool_.renew_link(id, kept.link);
   // Not over before link_changed() or lose() says so.
   if (unclean) kept.state = KeptNode::Lanes::over;
   return kept.lanes.empty() && !unclean;
+}
+
+bool KeeperServer::is_away_and_unused(NodeId id) const {
+  const auto node = nodes_.find(id.value);
+  if (node == nodes_.end() || node->second.standing) return false;
+  const auto members = pool_.status();
+  return std::any_of(members.begin(), members.end(),
+                     [&](const MemberStatus& member) { return member.node == id && member.in_use == 0; });
 }
 
 }  // namespace comex

@@ -30,6 +30,7 @@
 #include "run/keeper/keeper_options.h"
 #include "run/keeper/keeper_server.h"
 #include "run/keeper/profiler.h"
+#include "run/keeper/progress_writer.h"
 #include "run/keeper/run_report.h"
 #include "run/keeper/tracer.h"
 #include "run/keeper/waker.h"
@@ -97,9 +98,11 @@ class Keeping {
       : options_(options),
         room_(room),
         waker_(room, options.local >> kPageShift),
-        census_(room, [this](std::size_t account) {
-          if (tracer_) tracer_->finish(account);
-        }) {
+        census_(room,
+                [this](std::size_t account) {
+                  if (tracer_) tracer_->finish(account);
+                }),
+        progress_(room.progress, options.program, options.pool.copies) {
     if (!is_traced(options, files)) return;
     auto* const base = reinterpret_cast<std::byte*>(&room);
     auto* const rings = reinterpret_cast<TraceRing*>(base + Room::rings_at());
@@ -167,6 +170,7 @@ class Keeping {
         if (has_backup()) notices_.look_at_disk(options_.backup.folder, status, *pool_);
       }
       if (has_backup()) urls_[keeper_wire::kDisk.value] = "disk " + options_.backup.folder;
+      progress_.write(status, nodes_away(), Clock::now());
       for (const MemberStatus& node : pool_->status()) urls_[node.node.value] = node_ ? "this machine" : node.url;
       if (!running && status.processes == 0 && status.leaving == 0 && census_.living() == 0) return;
     }
@@ -212,6 +216,11 @@ class Keeping {
       if (answer == Errc::ok || deadline.passed()) return answer == Errc::no_memory;
     }
   }
+  [[nodiscard]] std::uint32_t nodes_away() const {
+    std::uint32_t away = 0;
+    for (const MemberStatus& node : pool_->status()) away += node.in_use > 0 && node.state != MemberState::up ? 1 : 0;
+    return away;
+  }
   // For as many copies as there are to be.
   [[nodiscard]] Expected<void> enough_nodes() const {
     const std::uint32_t copies = pool_->config().copies;
@@ -244,6 +253,7 @@ class Keeping {
   std::optional<Tracer> tracer_;
   Census census_;
   Notices notices_;
+  ProgressWriter progress_;
   std::map<std::uint16_t, std::string> urls_;  // of all sessions so far
   const Clock::time_point began_ = Clock::now();
 };

@@ -27,7 +27,7 @@ void KeeperServer::mend() {
     const ChunkNo chunk{at->first};
     ++at;  // it may be gone in a moment
     if (job.copied) {
-      publish(chunk);
+      put_to_use(chunk);
     } else if (job.copying) {
       continue;
     } else if (nobody_writes(chunk, job)) {
@@ -123,7 +123,7 @@ bool KeeperServer::is_silent(const Process& process) {
 bool KeeperServer::waits_in_vain(ChunkNo chunk) const {
   return std::any_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
     const Process& process = *entry.second;
-    return process.talking() && is_silent(process) && process.holder.holds_any_of(kHome, chunk.value);
+    return (!process.talking() || is_silent(process)) && process.holder.holds_any_of(kHome, chunk.value);
   });
 }
 
@@ -143,7 +143,8 @@ void KeeperServer::stop_mending(ChunkNo chunk, bool again) {
   mending_.erase(found);
   store_->unseal(chunk);
   if (!again) return;
-  if (!moving) thin_.push_back(chunk);  // find_leaving() finds the others
+  // find_leaving() finds those that were to move.
+  if (!moving || store_->places(chunk).count < pool_.config().copies) thin_.push_back(chunk);
   mend_at_ = Clock::now() + kMendAgain;
 }
 
@@ -155,7 +156,7 @@ void KeeperServer::copied(const ChunkCopier::Result& result) {
 }
 
 // The copy is used, when all who hold frames of the chunk know the way there.
-void KeeperServer::publish(ChunkNo chunk) {
+void KeeperServer::put_to_use(ChunkNo chunk) {
   const Mending job = mending_.at(chunk.value);
   if (store_->places(chunk).count == 0) return stop_mending(chunk, false);
   // If it is to be the only place, they must be able to use it at once.

@@ -110,7 +110,8 @@ void Notices::look_at_moves(const KeeperStatus& status) {
                "add a memory node\n",
                size(status.to_move));
   }
-  if (status.to_move > 0 || status.moved == moved_before_) return;
+  if (status.to_move > 0 || status.moved == moved_before_ || Clock::now() < moved_quiet_) return;
+  moved_quiet_ = Clock::now() + kQuiet;
   fmt::print(stderr, "comex: {} of the program were moved away from memory nodes that want their memory back\n",
              size(status.moved - moved_before_));
   moved_before_ = status.moved;

@@ -27,7 +27,8 @@ class Notices {
   void look_at_nodes(const Pool& pool, bool backup);
   // Pages that have fewer copies than they should, and that they have them again.
   void look_at_copies(const KeeperStatus& status, const Pool& pool);
-  // Nodes that want their memory back: that their pages were moved, or that there is no room for them elsewhere.
+  // Nodes that want their memory back: that their pages were moved, at most once a minute, or that there is no room for
+  // them elsewhere.
   void look_at_moves(const KeeperStatus& status);
   // Pages go to the disk of `folder`, and what it refuses: each is said once.
   void look_at_disk(const std::string& folder, const KeeperStatus& status, const Pool& pool);
@@ -42,6 +43,7 @@ class Notices {
   Clock::time_point thin_since_{};
   std::uint64_t mended_before_ = 0;
   std::uint64_t moved_before_ = 0;
+  Clock::time_point moved_quiet_{};
   Clock::time_point stuck_since_{};
   bool stuck_ = false;
   Clock::time_point quiet_until_{};

@@ -68,6 +68,7 @@ struct KeeperStatus {
   std::size_t leaving = 0;    // gone, their frames not yet free
   std::uint64_t frames = 0;   // held, counted once per holder
   std::size_t refused = 0;    // processes that want frames and were told that there are none
+  std::uint64_t used = 0;     // held, each counted once
   std::uint64_t thin = 0;     // frames, about, that have fewer copies than they should
   std::uint64_t mended = 0;   // copies of frames that were made again, ever
   std::uint64_t to_move = 0;  // frames, about, that nodes want to have back
@@ -160,6 +161,7 @@ class KeeperServer {
   // True when nothing of it is left.
   bool leave(Process& process);
   bool lanes_ended(KeptNode& kept, NodeId id, bool first, bool late);
+  [[nodiscard]] bool is_away_and_unused(NodeId id) const;
 
   // --- keeper_nodes.cpp: nodes and lanes ---
   void look_at_pool();
@@ -206,7 +208,7 @@ class KeeperServer {
   [[nodiscard]] bool waits_in_vain(ChunkNo chunk) const;
   void stop_mending(ChunkNo chunk, bool again);
   void copied(const ChunkCopier::Result& result);
-  void publish(ChunkNo chunk);
+  void put_to_use(ChunkNo chunk);
   bool tell_place(ChunkNo chunk, const Run& place, bool at_once);
   bool tell_since(Process& process, std::uint32_t since);
   void renew_for(Process& process, const KeptNode& kept, NodeId id);

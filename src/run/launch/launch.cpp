@@ -38,6 +38,7 @@ Expected<Room*> make_room(const Launch& launch, Fd* file) {
   room->delivery = launch.delivery;
   room->prefetch = launch.prefetch;
   room->evict = launch.evict;
+  room->progress.program.store(static_cast<std::uint32_t>(getpid()), std::memory_order_relaxed);  // which will exec it
   room->sealing = launch.sealing;
   CipherKey& key = room->key;
   if (launch.sealing == Sealing::cipher &&

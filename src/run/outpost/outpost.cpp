@@ -155,11 +155,14 @@ bool Outpost::writable(const ChunkEntry& entry, std::uint64_t place) const noexc
   return usable(entry, place) && find(ChunkEntry::decode(place, 0).node)->takes_writes();
 }
 
+// The first that is not clearly slower than another.
 Location Outpost::place_of(Location home) const noexcept {
   const ChunkEntry& entry = entry_of(home.frame);
   const std::uint32_t offset = home.frame.value % kChunkFrames;
   std::uint64_t any = 0;
   std::uint64_t backup = 0;
+  std::uint64_t best = 0;
+  const OutpostNode* best_node = nullptr;
   for (const auto& word : entry.places) {
     const std::uint64_t place = word.load(std::memory_order_acquire);
     if ((place & ChunkEntry::kThere) == 0) continue;
@@ -169,12 +172,37 @@ Location Outpost::place_of(Location home) const noexcept {
     }
     if (!has_heard_of(entry, place)) continue;
     // The only one there is need not be looked at: a transfer will find out.
-    if ((copies_ == 1 && backup_ == nullptr) || usable(entry, place)) return ChunkEntry::decode(place, offset);
+    if (copies_ == 1 && backup_ == nullptr) return ChunkEntry::decode(place, offset);
     any = place;
+    if (!usable(entry, place)) continue;
+    const OutpostNode* const node = find(ChunkEntry::decode(place, 0).node);
+    if (best_node != nullptr && !node->speed.clearly_faster_than(best_node->speed)) continue;
+    best = place;
+    best_node = node;
   }
+  if (best != 0) return ChunkEntry::decode(best, offset);
   if (backup != 0 && readable(entry, backup, home.frame)) any = backup;
   // Copies may come and go while they are looked at one by one, or be new to this process: then there is none now.
   return any != 0 ? ChunkEntry::decode(any, offset) : Location{kNowhere, {}};
+}
+
+Location Outpost::place_to_measure(Location home) noexcept {
+  const Location usual = place_of(home);
+  if (copies_ == 1) return usual;
+  const std::uint64_t measured = measured_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const OutpostNode* const node = find(usual.node);
+  const Places places = readable_places(home);
+  for (std::uint32_t i = 0; i < places.count && node != nullptr; ++i) {
+    const OutpostNode* const other = find(places.at[i].node);
+    if (other == node || other == nullptr || measured < other->speed.measure_after(node->speed)) continue;
+    measured_.store(0, std::memory_order_relaxed);
+    return places.at[i];
+  }
+  return usual;
+}
+
+void Outpost::saw_read(NodeId node, std::uint32_t pages, Nanos took) noexcept {
+  if (OutpostNode* const known = find(node)) known->speed.saw(pages, took);
 }
 
 Places Outpost::places_of(Location home) const noexcept {

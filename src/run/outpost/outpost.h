@@ -79,6 +79,8 @@ class Outpost final : public Frames {
   void give_back(const Run& run) noexcept override;
   [[nodiscard]] std::uint32_t at_hand() const noexcept override;
   [[nodiscard]] Location place_of(Location home) const noexcept override;
+  [[nodiscard]] Location place_to_measure(Location home) noexcept override;
+  void saw_read(NodeId node, std::uint32_t pages, Nanos took) noexcept override;
   [[nodiscard]] Places places_of(Location home) const noexcept override;
   [[nodiscard]] Places readable_places(Location home) const noexcept override;
   [[nodiscard]] std::uint32_t copies() const noexcept override { return copies_; }
@@ -185,8 +187,9 @@ class Outpost final : public Frames {
   const ChunkEntry* map_ = nullptr;         // both from the welcome on
   BackupEntry* backup_ = nullptr;           // null: there is no backup
   std::uint32_t copies_ = 1;
-  std::atomic<std::uint32_t> heard_{0};  // late places that can be used: ChunkEntry::since
-  Ages ages_;                            // of transfers: a new one for each round of seals
+  std::atomic<std::uint32_t> heard_{0};     // late places that can be used: ChunkEntry::since
+  std::atomic<std::uint64_t> measured_{0};  // reads, since another copy than the usual was
+  Ages ages_;                               // of transfers: a new one for each round of seals
 
   mutable Mutex frames_mutex_;
   RunList at_hand_;  // guarded by frames_mutex_

@@ -24,6 +24,7 @@
 #include "fabric/tcp_lane.h"
 #include "pool/turnstile.h"
 #include "run/keeper_wire.h"
+#include "run/outpost/read_speed.h"
 #include "run/packet.h"
 #include "run/tally.h"
 
@@ -72,6 +73,10 @@ class OutpostNode {
   // In a forked child, where nobody else runs: windows stay, lanes are the parent's and are let go of.
   void after_fork() noexcept;
 
+  // --- any thread ---
+  ReadSpeed speed;
+
+  // --- the tending thread ---
   // Once, after takes_writes() has become false.
   [[nodiscard]] bool refused_first() noexcept { return !takes_writes() && !std::exchange(refusal_seen_, true); }
 

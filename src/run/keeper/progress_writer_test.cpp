@@ -1,0 +1,44 @@
+#include "run/keeper/progress_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace comex {
+namespace {
+
+TEST(ProgressWriter, workBeginsEndsAndBeginsAnew) {
+  RunProgress progress;
+  ProgressWriter writer(progress, std::string(200, 'x'), 2);
+  EXPECT_EQ(std::string(progress.name.data()), std::string(63, 'x'));
+  auto now = Clock::now();
+  KeeperStatus status;
+  const auto write = [&](std::uint64_t thin, std::uint64_t mended, std::uint64_t to_move, std::uint64_t moved) {
+    status.thin = thin;
+    status.mended = mended;
+    status.to_move = to_move;
+    status.moved = moved;
+    writer.write(status, 1, now);
+    now += Millis(1'000);
+  };
+  write(0, 500, 0, 0);
+  EXPECT_EQ(progress.to_copy.load(), 0U);
+  write(300, 500, 0, 0);
+  EXPECT_EQ(progress.to_copy.load(), 300U);
+  write(100, 700, 64, 10);
+  EXPECT_EQ(progress.copied.load(), 200U);
+  EXPECT_EQ(progress.to_copy.load(), 300U);
+  EXPECT_EQ(progress.moved.load(), 10U);
+  EXPECT_EQ(progress.to_move.load(), 74U);
+  EXPECT_EQ(progress.rate.load(), 210U);
+  EXPECT_EQ(progress.nodes_away.load(), 1U);
+  write(0, 800, 0, 74);
+  EXPECT_EQ(progress.copied.load(), progress.to_copy.load());
+  write(50, 800, 10, 74);
+  EXPECT_EQ(progress.copied.load(), 0U);
+  EXPECT_EQ(progress.to_copy.load(), 50U);
+  EXPECT_EQ(progress.to_move.load(), 10U);
+}
+
+}  // namespace
+}  // namespace comex

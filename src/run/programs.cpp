@@ -1,0 +1,70 @@
+#include "run/programs.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "base/fd.h"
+#include "run/keeper/keeper_options.h"
+#include "run/room.h"
+
+namespace comex {
+namespace {
+
+constexpr std::string_view kKeeper = "comex-keeper";
+
+ProgramReport report_of(const RunProgress& progress) {
+  const auto get = [](const auto& word) { return word.load(std::memory_order_relaxed); };
+  ProgramReport report;
+  report.name.assign(progress.name.data(), strnlen(progress.name.data(), progress.name.size()));
+  report.pid = get(progress.program);
+  report.copies = get(progress.copies);
+  report.processes = get(progress.processes);
+  report.nodes_away = get(progress.nodes_away);
+  report.stuck = get(progress.stuck);
+  report.pages = get(progress.pages);
+  report.copied = get(progress.copied);
+  report.to_copy = get(progress.to_copy);
+  report.moved = get(progress.moved);
+  report.to_move = get(progress.to_move);
+  report.rate = get(progress.rate);
+  return report;
+}
+
+// Nothing if it is not ours to look at, or of another version.
+std::optional<ProgramReport> ask_keeper(const std::filesystem::path& process) {
+  const Fd room(::open((process / fmt::format("fd/{}", number_of(KeeperFile::room))).c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (!room || ::fstat(room.get(), &status) != 0 || status.st_size < static_cast<off_t>(sizeof(Room))) {
+    return std::nullopt;
+  }
+  void* const memory = ::mmap(nullptr, sizeof(RunProgress), PROT_READ, MAP_SHARED, room.get(), 0);
+  if (memory == MAP_FAILED) return std::nullopt;
+  const auto& progress = *static_cast<const RunProgress*>(memory);
+  std::optional<ProgramReport> report;
+  if (progress.magic.load(std::memory_order_acquire) == RunProgress::kMagic) report = report_of(progress);
+  ::munmap(memory, sizeof(RunProgress));
+  return report;
+}
+
+}  // namespace
+
+std::vector<ProgramReport> programs_here() {
+  std::vector<ProgramReport> reports;
+  std::error_code error;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string number = process.path().filename();
+    if (number.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::string name;
+    if (!std::getline(std::ifstream(process.path() / "comm"), name) || name != kKeeper) continue;
+    if (auto report = ask_keeper(process.path())) reports.push_back(*std::move(report));
+  }
+  return reports;
+}
+
+}  // namespace comex

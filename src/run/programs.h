@@ -1,0 +1,30 @@
+// The programs under `comex run` on this machine, as their keepers tell (run/run_progress.h): those of this user, or
+// all for root. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace comex {
+
+struct ProgramReport {
+  std::string name;
+  std::uint32_t pid = 0;
+  std::uint32_t copies = 1;
+  std::uint32_t processes = 0;   // that use the pool
+  std::uint32_t nodes_away = 0;  // that have pages of it and do not answer
+  bool stuck = false;            // nodes want memory back, and there is no room elsewhere
+  std::uint64_t pages = 0;       // in the pool
+  std::uint64_t to_copy = 0;     // copies that are made again, since it last began, and how many are
+  std::uint64_t copied = 0;
+  std::uint64_t to_move = 0;  // pages that are moved, the same
+  std::uint64_t moved = 0;
+  std::uint64_t rate = 0;  // pages a second
+  // Every page has its copies where they may stay, on nodes that answer.
+  [[nodiscard]] bool well() const { return copied == to_copy && moved == to_move && nodes_away == 0; }
+};
+
+std::vector<ProgramReport> programs_here();
+
+}  // namespace comex
