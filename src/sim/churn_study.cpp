@@ -32,7 +32,7 @@ class Churn {
         arena_(*Arena::create({.bytes = std::uint64_t{study.slabs} << 21, .lock = false, .ahead = false})),
         ledger_(*arena_, LedgerConfig{.compact_above = study.compaction ? 10U : 0U}) {
     for (std::uint32_t i = 0; i < study.clients; ++i) {
-      const Arrival arrival{study.shm ? Medium::shm : Medium::tcp, 0, i, "", ""};
+      const Arrival arrival{study.shm ? Medium::shm : Medium::tcp, 0, i, "", "", nullptr};
       programs_.push_back({*ledger_.admit(ledger_.next_id(), wire::SessionKey{}, arrival), {}, {}, random_.uniform()});
     }
   }

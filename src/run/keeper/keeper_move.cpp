@@ -1,6 +1,7 @@
 // Places that nodes want to have back while the program uses them: their chunks get others, and when nobody can read
 // from the old any more they are given back. See "Moving" in docs/design-notes.md.
 #include <algorithm>
+#include <set>
 
 #include "run/keeper/keeper_server.h"
 
@@ -49,12 +50,13 @@ void KeeperServer::find_leaving() {
 void KeeperServer::seal_leaving() {
   if (leaving_.empty() && mending_.empty()) find_leaving();
   stuck_ = false;
+  std::set<std::uint16_t> no_room;  // nodes whose chunks have nowhere to go: others' may
   for (std::size_t looked = leaving_.size(); looked > 0 && mending_.size() < kMovesAtOnce; --looked) {
     const ChunkNo chunk = leaving_.front();
     leaving_.pop_front();
     const auto from = asked_place(chunk);
     if (!from || store_->sealed(chunk)) continue;
-    if (waits_in_vain(chunk)) {
+    if (no_room.contains(from->node.value) || waits_in_vain(chunk)) {
       leaving_.push_back(chunk);
       continue;
     }
@@ -65,13 +67,15 @@ void KeeperServer::seal_leaving() {
     }
     const auto to = find_place(others, from->count);
     if (!to) {
-      leaving_.push_front(chunk);
-      stuck_ = true;
-      mend_at_ = Clock::now() + kLookForRoom;
-      return;
+      leaving_.push_back(chunk);
+      no_room.insert(from->node.value);
+      continue;
     }
     seal_for(chunk, *to, from);
   }
+  if (no_room.empty()) return;
+  stuck_ = true;
+  mend_at_ = Clock::now() + kLookForRoom;
 }
 
 // From now on nobody begins to read there; who has begun is waited for.
