@@ -15,7 +15,7 @@
 namespace comex {
 namespace {
 
-constexpr std::uint8_t kRetries = 7;          // the most there are
+constexpr std::uint8_t kRetries = 6;          // with 7, the most there are, Soft-RoCE never gives up
 constexpr std::uint8_t kRetriesNotReady = 7;  // for ever: a peer that has no buffer posted is slow, not gone
 constexpr std::uint32_t kInline = 128;        // asked for; a header and a small body
 constexpr std::uint8_t kReadsAtOnce = 16;     // on one connection
