@@ -247,9 +247,8 @@ void Play::connect() {
 void Play::call() {
   Connection* const control = some_connection(false);
   if (control == nullptr) return;
-  constexpr std::array kCalls{Type::grant, Type::grant, Type::give_back, Type::give_back, Type::give_back,
-                              Type::share, Type::map,   Type::beat,      Type::status,    Type::bye,
-                              Type::asked, Type::lend};
+  constexpr std::array kCalls{Type::grant, Type::grant, Type::give_back, Type::give_back, Type::give_back, Type::share,
+                              Type::map,   Type::beat,  Type::status,    Type::bye,       Type::asked,     Type::lend};
   const Type type = input_.PickValueInArray(kCalls);
   control->send(fuzz::message(type, next_tag_++, body_of(type, control->client())));
   deliver(*control);

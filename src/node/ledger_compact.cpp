@@ -6,7 +6,8 @@
 namespace comex {
 namespace {
 
-// One slab in so many is to be wholly free. A node that has fewer is not compacted: one slab of it is too much to close.
+// One slab in so many is to be wholly free. A node that has fewer is not compacted: one slab of it is too much to
+// close.
 constexpr std::uint32_t kFreeSlabs = 64;
 
 }  // namespace

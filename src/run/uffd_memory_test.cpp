@@ -186,7 +186,8 @@ TEST_P(UffdMemoryTest, seize_outOfReachUntilReleased) {
   EXPECT_FALSE(can_read(9));
 }
 
-// Each run that is moved is a shootdown. Where nothing can be pinned that the caller does not know of, one guard is less.
+// Each run that is moved is a shootdown. Where nothing can be pinned that the caller does not know of, one guard is
+// less.
 TEST_P(UffdMemoryTest, seize_scatteredPagesAreMovedIfPinsAreExpected) {
   place_numbers(0, 10);
   const PageRun hole = run(4, 1);
