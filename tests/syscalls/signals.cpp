@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstring>
@@ -181,5 +182,7 @@ CASE(handlers_come_and_go_while_a_thread_touches_memory) {
   }
   enough = true;
   pthread_join(thread, nullptr);
-  result("%d of %d handled", handled.load(), kRounds);
+  // The kernel keeps a signal that is ignored, if it is blocked: as all are while a fault is served under comex. By the
+  // time it is let through there may be a handler again.
+  result("%d of %d handled", std::min(handled.load(), kRounds), kRounds);
 }
