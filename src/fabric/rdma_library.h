@@ -59,6 +59,7 @@ namespace comex {
   X(close_device, ibv_close_device)
 
 struct RdmaLibrary {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared cannot have any
 #define COMEX_MEMBER(member, symbol) decltype(&::symbol) member = nullptr;
   COMEX_RDMA_FUNCTIONS(COMEX_MEMBER)
 #undef COMEX_MEMBER
