@@ -50,7 +50,7 @@ class Churn {
   }
 
  private:
-  [[nodiscard]] double chunks_in_all() const { return static_cast<double>(arena_->frames() / kChunk); }
+  [[nodiscard]] double chunks_in_all() const { return static_cast<double>(arena_->frames()) / kChunk; }
   // Chunks of one program, all alike in the mean.
   [[nodiscard]] std::size_t size_of(const Program& program, double hours) const {
     const double mean = study_.use * chunks_in_all() / study_.clients;
