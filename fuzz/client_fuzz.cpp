@@ -262,13 +262,13 @@ struct Job {
   Errc status = Errc::ok;
 };
 
-class Lane {
+class FuzzedLane {
  public:
-  explicit Lane(FuzzedDataProvider& input)
+  explicit FuzzedLane(FuzzedDataProvider& input)
       : input_(input), lane_(std::make_unique<MemoryStream>(line_), broken_, Nanos(0)) {}
-  ~Lane() { sever(Errc::disconnected); }
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  ~FuzzedLane() { sever(Errc::disconnected); }
+  FuzzedLane(const FuzzedLane&) = delete;
+  FuzzedLane& operator=(const FuzzedLane&) = delete;
   void run();
 
  private:
@@ -299,7 +299,7 @@ class Lane {
   bool insulted_ = false;    // it has sent what is no reply: the link must break
 };
 
-void Lane::run() {
+void FuzzedLane::run() {
   for (int i = 0; i < 80 && input_.remaining_bytes() > 0; ++i) {
     switch (input_.ConsumeIntegralInRange<int>(0, 11)) {
       case 0:
@@ -340,7 +340,7 @@ void Lane::run() {
   collect();
 }
 
-void Lane::submit() {
+void FuzzedLane::submit() {
   if (jobs_.size() >= kMaxJobs) return;
   auto job = std::make_unique<Job>();
   job->fill = static_cast<std::byte>(1 + next_tag_ % 250);
@@ -372,7 +372,7 @@ void Lane::submit() {
   if (was_broken) require(transfer.done(), "a broken link completes transfers at once");
 }
 
-void Lane::expect_request(const Job& job) {
+void FuzzedLane::expect_request(const Job& job) {
   const bool writes = job.transfer->direction == Direction::write;
   Header header;
   header.type = static_cast<std::uint16_t>(writes ? Type::write : Type::read);
@@ -391,7 +391,7 @@ void Lane::expect_request(const Job& job) {
 }
 
 // Mostly a proper reply to the oldest transfer that has none, mostly whole.
-void Lane::answer() {
+void FuzzedLane::answer() {
   if (!late_.empty()) {
     line_->send(late_);
     late_.clear();
@@ -427,7 +427,7 @@ void Lane::answer() {
   line_->send(bytes);
 }
 
-void Lane::progress() {
+void FuzzedLane::progress() {
   if (const Errc error = lane_.progress(); error != Errc::ok) sever(error);
   require(!calm_ || broken_.load() == Errc::ok, "a link with an honest node does not break");
   if (!insulted_ || !late_.empty() || line_->unread() > 0) return;
@@ -435,7 +435,7 @@ void Lane::progress() {
 }
 
 // As TcpLink does, for a transfer whose time is up.
-void Lane::wait() {
+void FuzzedLane::wait() {
   if (jobs_.empty()) return;
   Transfer& transfer = *jobs_[input_.ConsumeIntegralInRange<std::size_t>(0, jobs_.size() - 1)]->transfer;
   transfer.deadline = Clock::now();
@@ -449,7 +449,7 @@ void Lane::wait() {
   }
 }
 
-void Lane::sever(Errc why) {
+void FuzzedLane::sever(Errc why) {
   Errc none = Errc::ok;
   broken_.compare_exchange_strong(none, why);
   lane_.shut();
@@ -457,7 +457,7 @@ void Lane::sever(Errc why) {
   for (const auto& job : jobs_) require(job->transfer->done(), "a broken link completes everything");
 }
 
-void Lane::collect() {
+void FuzzedLane::collect() {
   check_sent();
   const Errc broken = broken_.load();
   for (const auto& job : jobs_) {
@@ -473,7 +473,7 @@ void Lane::collect() {
   require(lane_.outstanding() == jobs_.size(), "each transfer completes once");
 }
 
-void Lane::check_done(const Job& job) {
+void FuzzedLane::check_done(const Job& job) {
   const Errc result = job.transfer->result();
   if (calm_) require(job.answered && result == job.status, "a transfer comes to what its reply says");
   if (result != Errc::ok) return;
@@ -485,7 +485,7 @@ void Lane::check_done(const Job& job) {
   }
 }
 
-void Lane::check_sent() {
+void FuzzedLane::check_sent() {
   const auto sent = line_->take();
   require(sent.size() <= requests_.size() && std::equal(sent.begin(), sent.end(), requests_.begin()),
           "what is sent is what was submitted");
@@ -499,7 +499,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (input.ConsumeIntegralInRange<int>(0, 2) == 0) {
     Calls(input).run();
   } else {
-    Lane(input).run();
+    FuzzedLane(input).run();
   }
   return 0;
 }
