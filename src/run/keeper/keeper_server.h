@@ -246,8 +246,8 @@ class KeeperServer {
   Fd epoll_;
   Fd wake_;
   std::unique_ptr<LaneOpener> opener_;
-  std::unique_ptr<ChunkCopier> copier_;
   std::unique_ptr<Backup> backup_;            // null: there is none
+  std::unique_ptr<ChunkCopier> copier_;       // ends before the backup, whose file it uses
   std::deque<ChunkNo> thin_;                  // chunks that have fewer places than they should; some may be gone
   std::map<std::uint32_t, Mending> mending_;  // by chunk; all of them are sealed
   std::deque<ChunkNo> leaving_;               // chunks with places that nodes want to have back; some may be gone
