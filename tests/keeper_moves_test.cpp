@@ -191,13 +191,7 @@ TEST_P(KeeperMoves, a_process_that_does_not_answer) {
   ASSERT_EQ(write_seed(*outpost, runs, 2), Errc::ok);
   const std::size_t drained = first_node(kept, *outpost, runs);
   drain(kept, drained);
-  EXPECT_TRUE(wait_until([&] {
-    outpost->tend();
-    for (const auto& run : runs) {
-      if (kept.number_of(outpost->place_of(run.at(0)).node) == drained) return false;
-    }
-    return true;
-  }));
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), kept.pages_at(1 - drained, *outpost, runs) == 500; }));
   EXPECT_TRUE(has_seed(*outpost, runs, 2));
   EXPECT_TRUE(empty_soon(kept, drained, {outpost.get(), stopped.get()}));
   EXPECT_TRUE(has_seed(*stopped, its, 1));
