@@ -137,7 +137,7 @@ class HostWatch {
     if (!host) return;
     const auto status = server.status();
     const std::uint64_t limit =
-        pressure_.limit(*host, read_pressure(), bytes(status.present), bytes(status.frames), Clock::now());
+        pressure_.limit(*host, read_stalls(), bytes(status.present), bytes(status.frames), Clock::now());
     server.limit(LendLimit::pressure, limit == bytes(status.frames) ? UINT64_MAX : limit);
   }
 

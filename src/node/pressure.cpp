@@ -5,8 +5,20 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace comex {
+
+namespace {
+
+std::string text_of(const char* path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
 
 std::optional<double> parse_pressure(std::string_view text) {
   constexpr std::string_view kField = "some avg10=";
@@ -19,19 +31,37 @@ std::optional<double> parse_pressure(std::string_view text) {
   return percent;
 }
 
-std::optional<double> read_pressure() {
-  std::ifstream file("/proc/pressure/memory");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return parse_pressure(text.str());
+std::uint64_t parse_reclaims(std::string_view text) {
+  constexpr std::string_view kField = "allocstall_";
+  std::uint64_t sum = 0;
+  for (auto at = text.find(kField); at != std::string_view::npos; at = text.find(kField, at + 1)) {
+    const auto value = text.find(' ', at);
+    if (value == std::string_view::npos) break;
+    std::uint64_t count = 0;
+    std::from_chars(text.data() + value + 1, text.data() + text.size(), count);
+    sum += count;
+  }
+  return sum;
 }
 
-std::uint64_t Pressure::limit(const HostMemory& host, std::optional<double> stalled, std::uint64_t present,
+std::optional<Stalls> read_stalls() {
+  const auto percent = parse_pressure(text_of("/proc/pressure/memory"));
+  if (!percent) return std::nullopt;
+  return Stalls{*percent, parse_reclaims(text_of("/proc/vmstat"))};
+}
+
+bool Pressure::host_is_stalled(std::optional<Stalls> stalls) {
+  if (!stalls) return false;
+  const auto before = std::exchange(reclaimed_, stalls->reclaimed);
+  return stalls->percent > config_.stalled && before && stalls->reclaimed > *before;
+}
+
+std::uint64_t Pressure::limit(const HostMemory& host, std::optional<Stalls> stalls, std::uint64_t present,
                               std::uint64_t most, Clock::time_point now) {
   std::uint64_t missing = config_.reserve - std::min(config_.reserve, host.available);
   // Some more, so that the next few pages of somebody do not begin it all again.
   if (missing > 0) missing += config_.reserve / 8;
-  if (stalled.value_or(0) > config_.stalled) missing = std::max(missing, present / config_.stalled_share);
+  if (host_is_stalled(stalls)) missing = std::max(missing, present / config_.stalled_share);
   if (missing > 0) {
     pressed_at_ = now;
     const bool came = !limit_ || present <= *limit_;

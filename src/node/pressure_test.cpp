@@ -10,8 +10,8 @@ constexpr std::uint64_t kMost = 1000 * kMiB;
 
 class PressureTest : public testing::Test {
  protected:
-  std::uint64_t limit(std::uint64_t available, std::uint64_t present, double stalled = 0) {
-    return pressure_.limit(HostMemory{.total = 4000 * kMiB, .available = available * kMiB}, stalled, present * kMiB,
+  std::uint64_t limit(std::uint64_t available, std::uint64_t present, Stalls stalls = {}) {
+    return pressure_.limit(HostMemory{.total = 4000 * kMiB, .available = available * kMiB}, stalls, present * kMiB,
                            kMost, now_) /
            kMiB;
   }
@@ -31,9 +31,16 @@ TEST(PressureText, parse) {
   EXPECT_FALSE(parse_pressure("some avg10=x"));
 }
 
+TEST(PressureText, reclaims) {
+  EXPECT_EQ(parse_reclaims("pgalloc 3\nallocstall_dma 0\nallocstall_normal 5\nallocstall_movable 20\npgskip 9\n"), 25U);
+  EXPECT_EQ(parse_reclaims(""), 0U);
+  EXPECT_EQ(parse_reclaims("allocstall_"), 0U);
+}
+
 TEST_F(PressureTest, enough_memory_is_no_pressure) {
   EXPECT_EQ(limit(401, 1000), 1000U);
-  EXPECT_EQ(limit(4000, 1000, 9.9), 1000U);
+  EXPECT_EQ(limit(4000, 1000, {9.9, 1}), 1000U);
+  EXPECT_EQ(limit(4000, 1000, {9.9, 2}), 1000U);
 }
 
 TEST_F(PressureTest, what_is_missing_is_given_back_and_a_little_more) {
@@ -46,7 +53,15 @@ TEST_F(PressureTest, what_is_missing_is_given_back_and_a_little_more) {
 }
 
 TEST_F(PressureTest, programs_that_wait_for_memory_are_pressure_whatever_is_available) {
-  EXPECT_EQ(limit(3000, 800, 40), 750U);
+  ASSERT_EQ(limit(3000, 800, {40, 7}), 1000U) << "no knowing what happened before the first look";
+  EXPECT_EQ(limit(3000, 800, {40, 8}), 750U);
+}
+
+// A control group at its limit: the host has memory, and giving more of it back would change nothing.
+TEST_F(PressureTest, programs_that_wait_within_their_own_limits_are_none) {
+  ASSERT_EQ(limit(3000, 800, {0, 7}), 1000U);
+  EXPECT_EQ(limit(3000, 800, {90, 7}), 1000U);
+  EXPECT_EQ(limit(3000, 800, {90, 7}), 1000U);
 }
 
 TEST_F(PressureTest, lends_again_when_it_has_been_calm) {
