@@ -126,6 +126,26 @@ TEST_P(KeeperBackup, a_node_that_goes_leaves_its_pages_on_the_disk) {
   EXPECT_GT(kept.keeper().status().moved_back, 0U);
 }
 
+TEST_P(KeeperBackup, a_drained_node_without_another_leaves_its_pages_to_the_disk) {
+  Kept kept(GetParam(), kMemory, 1, 1, with_disk());
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 700);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  kept.node(0).limit(LendLimit::operator_word, 0);
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), kept.node(0).status().present == 0; }));
+  EXPECT_FALSE(kept.keeper().status().stuck);
+  EXPECT_EQ(frames_at(*outpost, runs, kDisk), 700U);
+  EXPECT_TRUE(has_seed(*outpost, runs, 1));
+  const auto more = take_exactly(*outpost, 300);
+  ASSERT_EQ(write_seed(*outpost, more, 2), Errc::ok);
+  // Back to it, when it lends again.
+  kept.node(0).limit(LendLimit::operator_word, UINT64_MAX);
+  EXPECT_TRUE(wait_until([&] {
+    outpost->tend();
+    return frames_at(*outpost, runs, kDisk) == 0 && has_seed(*outpost, runs, 1) && has_seed(*outpost, more, 2);
+  }));
+}
+
 TEST_P(KeeperBackup, pages_move_to_other_nodes_and_their_copies_stay_right) {
   Kept kept(GetParam(), kMemory, 2, 1, with_disk());
   const auto outpost = kept.outpost();

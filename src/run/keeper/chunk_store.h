@@ -107,8 +107,8 @@ class ChunkStore {
   [[nodiscard]] std::optional<Run> backup(ChunkNo chunk) const;
   // REQUIRES: has_room_for_place(), and it has no backup.
   void add_backup(ChunkNo chunk, const Run& part);
-  // All places are lost but the backup: the chunk is on the disk from now on.
-  // REQUIRES: lost, not sealed, has a backup, and all homes that are taken are there.
+  // The chunk is on the disk from now on. Its other places are lost, or the caller's.
+  // REQUIRES: has a backup, and all homes that are taken, or were written if it is sealed, are there.
   void revive(ChunkNo chunk);
 
  private:

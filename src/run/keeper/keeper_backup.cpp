@@ -62,14 +62,30 @@ void KeeperServer::back_up(ChunkNo chunk) {
   if (store_->is_on_disk(chunk)) return backup_->note_on_disk(chunk, pages);
   const Places places = store_->places(chunk);
   if (pool_.config().copies > 1 || backup_->failed() || !stands(places.at[0].node)) return;
+  const auto part = disk_place(chunk);
+  if (!part) return;
+  const Run from{places.at[0].node, places.at[0].frame, store_->size(chunk)};
+  backup_->copy({chunk, from, *part, pages});
+}
+
+// Where a chunk can go that has to leave its only node, and has no other: its backup, which it gets if it has none.
+std::optional<Run> KeeperServer::disk_place(ChunkNo chunk) {
+  if (!backup_ || backup_->failed()) return std::nullopt;
   auto part = store_->backup(chunk);
   if (!part) {
     part = backup_->take();
-    if (!part) return;
-    store_->add_backup(chunk, *part);
+    if (part) store_->add_backup(chunk, *part);
   }
-  const Run from{places.at[0].node, places.at[0].frame, store_->size(chunk)};
-  backup_->copy({chunk, from, *part, pages});
+  if (part) part->count = store_->size(chunk);
+  return part;
+}
+
+// Nobody writes to the chunk: what has landed is marked, and there is no more of it when all is copied.
+void KeeperServer::await_backup(ChunkNo chunk, Mending& job) {
+  if (backup_->failed() || store_->lost(chunk)) return stop_mending(chunk, !store_->lost(chunk));
+  const Slots to_copy = backup_->written(chunk) & store_->used_homes(chunk);
+  job.copied = to_copy == 0 && !backup_->is_copying(chunk);
+  if (job.copied) disk_used_at_ = Clock::now();  // there is no room on nodes
 }
 
 // Chunks that are on the disk alone get a node, unless the nodes have no room for what is new.

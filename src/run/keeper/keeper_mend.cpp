@@ -41,6 +41,7 @@ void KeeperServer::mend() {
 
 // From the first place whose node answers.
 void KeeperServer::begin_copy(ChunkNo chunk, Mending& job) {
+  if (job.to.node == kw::kDisk) return await_backup(chunk, job);
   const Places places = store_->places(chunk);
   for (std::uint32_t i = 0; i < places.count && !job.copying; ++i) {
     const Location from = places.at[i];
@@ -138,7 +139,7 @@ bool KeeperServer::nobody_writes(ChunkNo chunk, const Mending& job) const {
 
 void KeeperServer::stop_mending(ChunkNo chunk, bool again) {
   const auto found = mending_.find(chunk.value);
-  pool_.give_back(found->second.to);
+  if (found->second.to.node != kw::kDisk) pool_.give_back(found->second.to);  // the disk's is a backup as before
   const bool moving = found->second.from.has_value();
   mending_.erase(found);
   store_->unseal(chunk);
@@ -186,6 +187,7 @@ void KeeperServer::put_to_use(ChunkNo chunk) {
 // All who hold frames of the chunk know the way there, and can go it at once if they have to. False: they do not, and
 // must not be told of the place.
 bool KeeperServer::tell_place(ChunkNo chunk, const Run& place, bool at_once) {
+  if (place.node == kw::kDisk) return true;  // everybody knows it
   const auto node = nodes_.find(place.node.value);
   if (node == nodes_.end()) return false;
   for (const auto& [number, process] : processes_) {

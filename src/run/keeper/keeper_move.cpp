@@ -65,7 +65,8 @@ void KeeperServer::seal_leaving() {
     for (std::uint32_t i = 0; i < places.count; ++i) {
       if (places.at[i] != from->at(0)) others.at[others.count++] = places.at[i];
     }
-    const auto to = find_place(others, from->count);
+    auto to = find_place(others, from->count);
+    if (!to && others.count == 0) to = disk_place(chunk);
     if (!to) {
       leaving_.push_back(chunk);
       no_room.insert(from->node.value);
@@ -80,7 +81,11 @@ void KeeperServer::seal_leaving() {
 
 // From now on nobody begins to read there; who has begun is waited for.
 void KeeperServer::leave_place(ChunkNo chunk, const Mending& job) {
-  if (!store_->move_place(chunk, *job.from, job.to, since_)) return;  // its session was lost meanwhile
+  if (job.to.node == keeper_wire::kDisk) {
+    store_->revive(chunk);
+  } else if (!store_->move_place(chunk, *job.from, job.to, since_)) {
+    return;  // its session was lost meanwhile
+  }
   moved_ += job.to.count;
   left_.push_back(Left{*job.from, chunk, seal_round_ + 1, last_number_});
   round_is_due_ = true;

@@ -176,10 +176,13 @@ class KeeperServer {
   void take_lanes(LaneOpener::Result result);
   bool lanes_broke(Process& process, NodeId id);
 
+  struct Mending;
   // --- keeper_backup.cpp: the disk ---
   std::optional<Run> next_run_on_disk(std::uint32_t want);
   void back_up();
   void back_up(ChunkNo chunk);
+  void await_backup(ChunkNo chunk, Mending& job);
+  std::optional<Run> disk_place(ChunkNo chunk);
   void move_back();
   void rescue();
   bool tell_disk(Process& process);
