@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -30,6 +31,7 @@
 #include "cli/service_manager.h"
 #include "node/host_memory.h"
 #include "node/pressure.h"
+#include "node/return_watch.h"
 #include "node/server.h"
 
 namespace comex {
@@ -127,7 +129,7 @@ void reload_memory(Server& server, const Reload& reload) {
   server.limit(LendLimit::configuration, *memory);
 }
 
-// Gives memory back to a host that runs short of it.
+// Gives memory back to a host that runs short of it, and says so if clients keep it.
 class HostWatch {
  public:
   explicit HostWatch(std::uint64_t reserve) : pressure_({.reserve = reserve}) {}
@@ -139,11 +141,14 @@ class HostWatch {
     const std::uint64_t limit =
         pressure_.limit(*host, read_stalls(), bytes(status.present), bytes(status.frames), Clock::now());
     server.limit(LendLimit::pressure, limit == bytes(status.frames) ? UINT64_MAX : limit);
+    const std::uint32_t beyond = status.present - std::min(status.present, status.goal);
+    if (const auto told = returns_.look(bytes(beyond), status.client_count, Clock::now())) spdlog::warn("{}", *told);
   }
 
  private:
   static std::uint64_t bytes(std::uint32_t frames) { return std::uint64_t{frames} << kPageShift; }
   Pressure pressure_;
+  ReturnWatch returns_;
 };
 
 // Until it is told to stop: the signal.

@@ -71,6 +71,8 @@ Json program_json(const ProgramReport& report) {
   return Json{{"name", report.name},
               {"pid", report.pid},
               {"bytes", bytes_of(report.pages)},
+              {"on_disk_bytes", bytes_of(report.on_disk)},
+              {"backup_behind_bytes", bytes_of(report.behind)},
               {"copies", report.copies},
               {"processes", report.processes},
               {"nodes_away", report.nodes_away},
@@ -145,6 +147,8 @@ std::string state_of(const ProgramReport& report) {
   const auto add = [&](const std::string& what) { state += (state.empty() ? "" : "; ") + what; };
   if (report.copied < report.to_copy) add(part("copying", report.copied, report.to_copy));
   if (report.moved < report.to_move) add(part("moving", report.moved, report.to_move));
+  if (report.on_disk > 0) add(fmt::format("{} on the disk alone", format_size(bytes_of(report.on_disk))));
+  if (report.behind > 0) add(fmt::format("{} to be copied to the disk", format_size(bytes_of(report.behind))));
   if (report.stuck) add("no other node has room");
   if (report.nodes_away > 0) add(fmt::format("{} node(s) do not answer", report.nodes_away));
   return state.empty() ? "all copies complete" : state;

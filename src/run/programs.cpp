@@ -28,6 +28,8 @@ ProgramReport report_of(const RunProgress& progress) {
   report.nodes_away = get(progress.nodes_away);
   report.stuck = get(progress.stuck);
   report.pages = get(progress.pages);
+  report.on_disk = get(progress.on_disk);
+  report.behind = get(progress.behind);
   report.copied = get(progress.copied);
   report.to_copy = get(progress.to_copy);
   report.moved = get(progress.moved);

@@ -30,6 +30,8 @@ void ProgressWriter::write(const KeeperStatus& status, std::uint32_t nodes_away,
   put(progress_.nodes_away, nodes_away);
   put(progress_.stuck, status.stuck);
   put(progress_.pages, status.used);
+  put(progress_.on_disk, status.on_disk);
+  put(progress_.behind, progress_.copies.load(std::memory_order_relaxed) == 1 ? status.backup.behind : 0);
   put(progress_.copied, status.mended - mended_before_);
   put(progress_.to_copy, status.mended - mended_before_ + status.thin);
   put(progress_.moved, status.moved - moved_before_);

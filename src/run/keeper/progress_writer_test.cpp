@@ -40,5 +40,19 @@ TEST(ProgressWriter, workBeginsEndsAndBeginsAnew) {
   EXPECT_EQ(progress.to_move.load(), 10U);
 }
 
+TEST(ProgressWriter, whatTheDiskHas) {
+  KeeperStatus status;
+  status.used = 100;
+  status.on_disk = 40;
+  status.backup.behind = 7;
+  for (const std::uint32_t copies : {1U, 2U}) {
+    RunProgress progress;
+    ProgressWriter(progress, "x", copies).write(status, 0, Clock::now());
+    EXPECT_EQ(progress.pages.load(), 100U);
+    EXPECT_EQ(progress.on_disk.load(), 40U);
+    EXPECT_EQ(progress.behind.load(), copies == 1 ? 7U : 0U) << "other copies are no business of the disk";
+  }
+}
+
 }  // namespace
 }  // namespace comex
