@@ -183,12 +183,16 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
 // it was last here clean; but now and then it is placed clean, to see whether that is still so.
 Slots Pager::take_for_dirty(Group& group, const Faulter& faulter) noexcept {
   if (group.plan.written) return slots_below(group.count);
-  // One turn in eight, at no regular distance: what a program does is regular, too.
-  const bool look = faulter.turn * 0x9e3779b1U >> 29 == 0;
+  // One time in 32, and not at the same pages each time: what a program does is regular, too.
+  const auto look = [&](PageNo page) {
+    const auto mixed =
+        (faulter.turn * 0x9e3779b1U ^ static_cast<std::uint32_t>(page.value) * 0x85ebca6bU) * 0xc2b2ae35U;
+    return mixed >> 27 == 0;
+  };
   Slots dirty = group.miss.write ? 1 : 0;
   for (std::uint32_t i = 0; i < group.count; ++i) {
     if (!Entry(group.words[i]->load(std::memory_order_relaxed)).revised()) continue;
-    if (look) {
+    if (look(group.pages[i])) {
       PageTable::revise(*group.words[i], false);
     } else {
       dirty |= Slots{1} << i;

@@ -273,9 +273,9 @@ TEST_F(PagerFetchTest, fault_whatWasReadAndThenWrittenIsPlacedAsWritten) {
   auto before = faults(Served::written);
   EXPECT_EQ(before, 512U);
   visit_all(true);
-  EXPECT_LT(faults(Served::written) - before, 512U / 4) << "now and then it looks whether that is still so";
+  EXPECT_LT(faults(Served::written) - before, 512U / 8) << "now and then it looks whether that is still so";
   // Once they are only read, more and more of them are known to be.
-  for (int i = 0; i < 24; ++i) visit_all(false);
+  for (int i = 0; i < 64; ++i) visit_all(false);
   send_all();
   before = written_anew();
   visit_all(false);
