@@ -64,7 +64,7 @@ TEST(PagingGoals, judge_threadsByTheWorstPattern) {
   const Goal goal = find(judge(figures), "shm: ratio to zram with two threads");
   EXPECT_EQ(goal.met, false);
   EXPECT_NEAR(goal.value, 1.5, 1e-9);
-  EXPECT_EQ(goal.figure, "1.00, 1.50, 1.00 x for sequential, tenth, random");
+  EXPECT_EQ(goal.figure, "1.00, 1.50, 1.00, 1.00 x for sequential, tenth, random, written");
 }
 
 TEST(PagingReport, toText_showsFiguresRatiosAndWhatIsMissing) {
