@@ -61,7 +61,7 @@ void KeeperServer::back_up(ChunkNo chunk) {
   if (pages == 0 || store_->lost(chunk) || backup_->is_copying(chunk)) return;
   if (store_->is_on_disk(chunk)) return backup_->note_on_disk(chunk, pages);
   const Places places = store_->places(chunk);
-  if (pool_.config().copies > 1 || backup_->failed() || !stands(places.at[0].node)) return;
+  if (!stands(places.at[0].node)) return;
   const auto part = disk_place(chunk);
   if (!part) return;
   const Run from{places.at[0].node, places.at[0].frame, store_->size(chunk)};
@@ -69,8 +69,9 @@ void KeeperServer::back_up(ChunkNo chunk) {
 }
 
 // Where a chunk can go that has to leave its only node, and has no other: its backup, which it gets if it has none.
+// Where there should be several copies there are no backups.
 std::optional<Run> KeeperServer::disk_place(ChunkNo chunk) {
-  if (!backup_ || backup_->failed()) return std::nullopt;
+  if (!backup_ || backup_->failed() || pool_.config().copies > 1) return std::nullopt;
   auto part = store_->backup(chunk);
   if (!part) {
     part = backup_->take();
@@ -82,7 +83,8 @@ std::optional<Run> KeeperServer::disk_place(ChunkNo chunk) {
 
 // Nobody writes to the chunk: what has landed is marked, and there is no more of it when all is copied.
 void KeeperServer::await_backup(ChunkNo chunk, Mending& job) {
-  if (backup_->failed() || store_->lost(chunk)) return stop_mending(chunk, !store_->lost(chunk));
+  const bool late = Clock::now() >= job.until;  // a slow disk: the program must not wait for it
+  if (late || backup_->failed() || store_->lost(chunk)) return stop_mending(chunk, !store_->lost(chunk));
   const Slots to_copy = backup_->written(chunk) & store_->used_homes(chunk);
   job.copied = to_copy == 0 && !backup_->is_copying(chunk);
   if (job.copied) disk_used_at_ = Clock::now();  // there is no room on nodes
