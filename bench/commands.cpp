@@ -49,14 +49,21 @@ class PoolFlags {
     flags_.add(command, "--tls-key", "pool.tls_key", "FILE", "... and its key");
   }
 
+  // Nothing, where the user names no pool.
+  [[nodiscard]] Expected<std::optional<Config>> load() const {
+    if (command_.count("--pool") == 0) return std::optional<Config>();
+    Expected<Config> config = flags_.load();
+    if (!config) return std::move(config).error();
+    return std::optional(*std::move(config));
+  }
   // Fills in the two, or leaves them alone where the user names no pool.
   Expected<void> load(std::vector<Url>& pool, LinkOptions& link) const {
-    if (command_.count("--pool") == 0) return {};
-    Expected<Config> config = flags_.load();
-    if (!config) return config.error();
-    Expected<LinkOptions> options = link_options(config->pool, "comex bench");
+    Expected<std::optional<Config>> config = load();
+    if (!config) return std::move(config).error();
+    if (!*config) return {};
+    Expected<LinkOptions> options = link_options((*config)->pool, "comex bench");
     if (!options) return options.error();
-    pool = std::move(config->pool.nodes);
+    pool = std::move((*config)->pool.nodes);
     link = *std::move(options);
     return {};
   }
@@ -99,7 +106,7 @@ struct PoolCommand {
 };
 
 struct PagingCommand {
-  explicit PagingCommand(CLI::App& command) {
+  explicit PagingCommand(CLI::App& command) : flags(command) {
     command.add_option("--set", set, "How much memory the program touches (1G; with --quick 256M)")->type_name("SIZE");
     command.add_option("--local", local, "How much of it may be local (half of it)")->type_name("SIZE");
     command.add_option("--folder", folder, "Where the swap file is made (/var/tmp)")
@@ -114,6 +121,12 @@ struct PagingCommand {
     if (quick) options.make_quick();
     if (Expected<void> sized = read_sizes(options); !sized) return fail(sized.error().message, kExitBadUsage);
     if (!folder.empty()) options.swap_folder = folder;
+    Expected<std::optional<Config>> config = flags.load();
+    if (!config) return fail(config.error());
+    if (*config) {
+      options.pool = (*config)->pool.nodes;
+      options.secret_file = (*config)->pool.secret_file;
+    }
     const InterruptGuard guard;
     Steps steps;
     const Expected<PagingFigures> figures = bench_paging(options, steps);
@@ -145,6 +158,7 @@ struct PagingCommand {
     return {};
   }
 
+  PoolFlags flags;
   std::string set;
   std::string local;
   std::string folder;

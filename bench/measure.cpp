@@ -65,20 +65,22 @@ struct Worker {
 
 }  // namespace
 
-PageBuffer::PageBuffer(std::uint32_t pages) : bytes_(std::size_t{pages} << kPageShift) {
+PageBuffer::PageBuffer(std::uint32_t pages, Peer* peer) : peer_(peer), bytes_(std::size_t{pages} << kPageShift) {
   void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   memory_ = static_cast<std::byte*>(memory);
   std::memset(memory_, 0xa5, bytes_);
+  if (peer_ != nullptr) peer_->enlist({memory_, bytes_});
 }
 
 PageBuffer::~PageBuffer() {
+  if (peer_ != nullptr) peer_->delist({memory_, bytes_});
   ::munmap(memory_, bytes_);
 }
 
 Expected<void> fill(Peer& peer, std::uint32_t set_pages) {
   if (!peer.stores()) return {};
-  PageBuffer buffer(kBatchPages);
+  PageBuffer buffer(kBatchPages, &peer);
   for (std::uint32_t first = 0; first < set_pages; first += kBatchPages) {
     for (std::uint32_t i = 0; i < kBatchPages; ++i) {
       const std::uint32_t number = first + i;
@@ -104,7 +106,7 @@ Expected<void> fill(Peer& peer, std::uint32_t set_pages) {
 
 Expected<Summary> measure_latency(Peer& peer, const Latency& what, std::uint32_t set_pages, Clock::duration slice,
                                   Samples& samples) {
-  PageBuffer buffer(what.pages);
+  PageBuffer buffer(what.pages, &peer);
   Random random(static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()));
   samples.clear();
   const Clock::time_point begin = Clock::now();
@@ -131,7 +133,7 @@ Expected<double> measure_throughput(Peer& peer, Direction direction, unsigned th
     Expected<std::unique_ptr<Batches>> batches = peer.batches(direction);
     if (!batches) return batches.error();
     worker.batches = *std::move(batches);
-    worker.buffer = std::make_unique<PageBuffer>(kBatchPages * kBatchesInFlight);
+    worker.buffer = std::make_unique<PageBuffer>(kBatchPages * kBatchesInFlight, &peer);
   }
   // Everybody waits at the gate, so that starting a thread is not part of the slice.
   std::latch gate(threads + 1);

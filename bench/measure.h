@@ -31,13 +31,15 @@ class Random {
 // Page-aligned memory that the pages go to and come from, touched. The same for every system.
 class PageBuffer {
  public:
-  explicit PageBuffer(std::uint32_t pages);
+  // `peer`, if given, is told of it.
+  explicit PageBuffer(std::uint32_t pages, Peer* peer = nullptr);
   ~PageBuffer();
   PageBuffer(const PageBuffer&) = delete;
   PageBuffer& operator=(const PageBuffer&) = delete;
   [[nodiscard]] std::byte* page(std::uint32_t number) const { return memory_ + (std::size_t{number} << kPageShift); }
 
  private:
+  Peer* const peer_;
   std::byte* memory_;
   std::size_t bytes_;
 };

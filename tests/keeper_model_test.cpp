@@ -88,7 +88,7 @@ int live(Outpost& outpost, std::uint64_t seed, int steps, int generation) {
 }
 
 class KeeperModel : public testing::TestWithParam<Over> {};
-INSTANTIATE_TEST_SUITE_P(Over, KeeperModel, testing::Values(Over::shm, Over::tcp),
+INSTANTIATE_TEST_SUITE_P(Over, KeeperModel, testing::ValuesIn(kept_media()),
                          [](const auto& over) { return over_name(over.param); });
 
 TEST_P(KeeperModel, random_lives) {

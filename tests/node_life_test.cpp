@@ -169,8 +169,11 @@ TEST_P(NodeLife, a_node_that_hangs_is_given_up_in_time) {
     EXPECT_EQ(read(**link, frames, pages), Errc::timeout);
     EXPECT_EQ((*link)->broken(), Errc::timeout);
   } else {
-    Pages few(4);
-    EXPECT_EQ(read(**link, Extent{frames.first, 4}, few), Errc::ok) << "its program takes no part in this";
+    Pages few(4, 8);
+    EXPECT_EQ(write(**link, Extent{frames.first, 4}, few), Errc::ok) << "its program takes no part in this";
+    few.clear();
+    EXPECT_EQ(read(**link, Extent{frames.first, 4}, few), Errc::ok);
+    EXPECT_TRUE(few.are(8));
   }
   const auto beat = (*second)->beat();
   ASSERT_FALSE(beat);

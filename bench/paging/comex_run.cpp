@@ -44,4 +44,18 @@ std::unique_ptr<PagingSystem> comex_over_tcp(const OwnNode& node, std::uint64_t 
   return std::make_unique<ComexRun>(kPagingTcp, comex_tcp_command(node, local, folder), folder + "/run-tcp.log");
 }
 
+std::unique_ptr<PagingSystem> comex_over(const Url& node, std::uint64_t local, const std::string& secret_file,
+                                         const std::string& folder) {
+  const auto name = [&] {
+    switch (node.scheme) {
+      case Url::Scheme::unix_socket: return kPagingShm;
+      case Url::Scheme::rdma: return kPagingRdma;
+      default: return kPagingTcp;
+    }
+  }();
+  std::vector<std::string> line = prefix(local, node);
+  if (!secret_file.empty()) line.insert(line.end(), {"--secret-file", secret_file});
+  return std::make_unique<ComexRun>(name, std::move(line), folder + "/run.log");
+}
+
 }  // namespace comex::bench

@@ -33,5 +33,8 @@ std::unique_ptr<PagingSystem> comex_over_shm(const OwnNode& node, std::uint64_t 
 // With faults as messages.
 std::unique_ptr<PagingSystem> comex_by_message(const OwnNode& node, std::uint64_t local, const std::string& folder);
 std::unique_ptr<PagingSystem> comex_over_tcp(const OwnNode& node, std::uint64_t local, const std::string& folder);
+// A node that is not ours, named by how it is reached. No secret: an empty file name.
+std::unique_ptr<PagingSystem> comex_over(const Url& node, std::uint64_t local, const std::string& secret_file,
+                                         const std::string& folder);
 
 }  // namespace comex::bench

@@ -24,5 +24,12 @@ TEST(ComexRun, run_failureIsAnErrorWithTheReason) {
   EXPECT_EQ(output.error().message, "it cannot be started");
 }
 
+TEST(ComexRun, comex_over_isNamedByHowTheNodeIsReached) {
+  const auto name = [](const char* url) { return comex_over(parse_url(url).value(), 1 << 20, "", "")->name(); };
+  EXPECT_EQ(name("unix:///run/node"), kPagingShm);
+  EXPECT_EQ(name("tcp://node:7171"), kPagingTcp);
+  EXPECT_EQ(name("rdma://node:7171"), kPagingRdma);
+}
+
 }  // namespace
 }  // namespace comex::bench

@@ -47,16 +47,25 @@ class PagingField {
   void open(const PagingOptions& options, const std::string& folder, PagingFigures& figures, Steps& steps) {
     const std::uint64_t room = room_for(options.set_bytes);
     const std::uint64_t local = options.local_bytes;
-    Expected<void> nodes = start_nodes(folder, room, steps);
+    const bool ours = options.pool.empty();
+    Expected<void> nodes;
+    if (ours) nodes = start_nodes(folder, room, steps);
     steps.stage("setting up the kernel's swap");
     host_ = SwapHost::prepare(options.swap_folder);
 
-    add(figures, kPagingShm, nodes ? comex_over_shm(nodes_.nodes()[0], local, folder) : Made(nodes.error()));
+    for (const Url& node : options.pool) {
+      auto system = comex_over(node, local, options.secret_file, folder);
+      const std::string_view name = system->name();
+      add(figures, name, std::move(system));
+    }
+    if (ours) add(figures, kPagingShm, nodes ? comex_over_shm(nodes_.nodes()[0], local, folder) : Made(nodes.error()));
     add(figures, kPagingZram,
         host_ ? KernelSwap::create(kPagingZram, *host_, Zram::create(room), local, folder + "/zram.log")
               : Made(host_.error()));
-    add(figures, kPagingMessage, nodes ? comex_by_message(nodes_.nodes()[0], local, folder) : Made(nodes.error()));
-    add(figures, kPagingTcp, nodes ? comex_over_tcp(nodes_.nodes()[1], local, folder) : Made(nodes.error()));
+    if (ours) {
+      add(figures, kPagingMessage, nodes ? comex_by_message(nodes_.nodes()[0], local, folder) : Made(nodes.error()));
+      add(figures, kPagingTcp, nodes ? comex_over_tcp(nodes_.nodes()[1], local, folder) : Made(nodes.error()));
+    }
     add(figures, kPagingDisk,
         host_ ? KernelSwap::create(kPagingDisk, *host_, SwapFile::create(options.swap_folder, room), local,
                                    folder + "/disk.log")

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bench/paging/paging_figures.h"
 #include "bench/steps.h"
+#include "fabric/url.h"
 
 namespace comex::bench {
 
@@ -15,6 +17,8 @@ inline constexpr std::uint64_t kLeastPagingLocal = std::uint64_t{16} << 20;
 struct PagingOptions {
   std::uint64_t set_bytes = std::uint64_t{1} << 30;
   std::uint64_t local_bytes = std::uint64_t{512} << 20;
+  std::vector<Url> pool;    // nodes to use, one system each; none: two of our own, on this machine
+  std::string secret_file;  // of theirs
   unsigned rounds = 3;
   double seconds = 330;  // no system begins a further round that would not fit; the first is always whole
   std::string swap_folder = "/var/tmp";  // unlike /tmp on a disk, on most machines

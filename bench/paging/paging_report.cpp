@@ -15,8 +15,9 @@ struct Comparison {
   std::string_view above;
   std::string_view below;
 };
-constexpr Comparison kComparisons[] = {
-    {kPagingShm, kPagingZram}, {kPagingTcp, kPagingZram}, {kPagingTcp, kPagingDisk}, {kPagingZram, kPagingDisk}};
+constexpr Comparison kComparisons[] = {{kPagingShm, kPagingZram},  {kPagingTcp, kPagingZram},
+                                       {kPagingTcp, kPagingDisk},  {kPagingRdma, kPagingZram},
+                                       {kPagingRdma, kPagingDisk}, {kPagingZram, kPagingDisk}};
 
 std::string_view heading(std::string_view column) {
   if (column == "stride10") return "every 10th";

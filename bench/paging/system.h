@@ -15,6 +15,7 @@ namespace comex::bench {
 inline constexpr std::string_view kPagingShm = "comex shm";
 inline constexpr std::string_view kPagingMessage = "comex shm, messages";
 inline constexpr std::string_view kPagingTcp = "comex tcp";
+inline constexpr std::string_view kPagingRdma = "comex rdma";
 inline constexpr std::string_view kPagingZram = "zram";
 inline constexpr std::string_view kPagingDisk = "disk file";
 

@@ -22,6 +22,8 @@ class ComexLink : public Peer {
   Errc read(std::uint32_t first, std::uint32_t count, std::byte* into) override;
   Errc write(std::uint32_t first, std::uint32_t count, std::byte* from) override;
   Expected<std::unique_ptr<Batches>> batches(Direction direction) override;
+  void enlist(std::span<std::byte> memory) override { static_cast<void>(link_->enlist(memory)); }
+  void delist(std::span<std::byte> memory) override { link_->delist(memory); }
   // Page moves over shared memory are not seen by the node: the lease is kept here.
   void keep_alive() override;
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "base/expected.h"
@@ -51,6 +52,10 @@ class Peer {
   // and they lie within one aligned group of kBatchPages.
   virtual Errc read(std::uint32_t first, std::uint32_t count, std::byte* into) = 0;
   virtual Errc write(std::uint32_t first, std::uint32_t count, std::byte* from) = 0;
+
+  // Memory that pages will come from and go to, and its end: for those who had better know beforehand. Not timed.
+  virtual void enlist(std::span<std::byte>) {}
+  virtual void delist(std::span<std::byte>) {}
 
   // A connection of its own where the system has connections. Opening it is not timed.
   virtual Expected<std::unique_ptr<Batches>> batches(Direction direction) = 0;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "fabric/rdma_devices.h"
-
 namespace comex {
 namespace {
 
@@ -27,8 +25,11 @@ Finding judge_port(const RdmaDevice& device, const RdmaPort& port) {
 }  // namespace
 
 std::vector<Finding> check_rdma(bool needed) {
+  return judge_rdma(rdma_devices(), needed);
+}
+
+std::vector<Finding> judge_rdma(const Expected<std::vector<RdmaDevice>>& devices, bool needed) {
   const Verdict lacking = needed ? Verdict::missing : Verdict::ok;
-  const auto devices = rdma_devices();
   if (!devices) return {Finding{"rdma", lacking, devices.error().message, ""}};
   if (devices->empty()) {
     return {Finding{"rdma", lacking, "no device", needed ? "use tcp://, or see docs/rdma.md" : ""}};

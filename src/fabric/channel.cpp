@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "fabric/rdma_library.h"
 #include "fabric/rdma_link.h"
 #include "fabric/socket.h"
 #include "fabric/tls_stream.h"

@@ -34,6 +34,8 @@ class FaultyLink final : public Link {
   void sever(Errc why) noexcept override;
   Expected<void> reach(std::span<const Extent> extents) override { return inner_->reach(extents); }
   void forget(std::span<const Extent> extents) noexcept override { inner_->forget(extents); }
+  Expected<void> enlist(std::span<std::byte> memory) override { return inner_->enlist(memory); }
+  void delist(std::span<std::byte> memory) noexcept override { inner_->delist(memory); }
   Expected<std::vector<std::byte>> call(wire::Type type, std::span<const std::byte> body) override;
 
  private:

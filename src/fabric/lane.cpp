@@ -24,6 +24,26 @@ Transfer* TransferQueue::pop() {
   return first;
 }
 
+Errc Lane::submit(Transfer& transfer) noexcept {
+  const std::lock_guard lock(send_mutex_);
+  // Looked at under the mutex: fail_all comes after broken_ is set and takes the mutex, so nothing can be queued
+  // behind its back.
+  if (const Errc why = broken_.load(std::memory_order_acquire); why != Errc::ok) {
+    transfer.finish(why);
+    return Errc::ok;
+  }
+  outstanding_.fetch_add(1, std::memory_order_relaxed);
+  queue_.push(transfer);
+  return send_some();
+}
+
+Errc Lane::send_if_idle() noexcept {
+  if (!unsent_.load(std::memory_order_relaxed) || !send_mutex_.try_lock()) return Errc::ok;
+  const std::lock_guard lock(send_mutex_, std::adopt_lock);
+  // There may be no connection any more; fail_all() sees to the rest.
+  return broken_.load(std::memory_order_acquire) == Errc::ok ? send_some() : Errc::ok;
+}
+
 void Lane::complete(Transfer& transfer, Errc result) noexcept {
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   transfer.finish(result);  // from here on it may no longer exist

@@ -41,7 +41,7 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
 
   // Errc::ok (also when the link is broken: then the transfer has completed), or why the link must be severed.
-  virtual Errc submit(Transfer& transfer) noexcept = 0;
+  Errc submit(Transfer& transfer) noexcept;
   // Sends and receives what it can at once. Returns as submit.
   Errc progress() noexcept;
   // Waits a while (at most until the transfer's deadline) for `transfer` to complete. The caller loops.
@@ -58,8 +58,10 @@ class Lane {
   // `broken` is the link's: not ok once any lane of it has failed.
   Lane(std::atomic<Errc>& broken, Nanos max_spin) : broken_(broken), spin_(max_spin) {}
 
+  // Sends of queue_ what it can at once; unsent_ says whether anything is left. REQUIRES: send_mutex_.
+  virtual Errc send_some() noexcept = 0;
   // Sends what could not be sent before, unless somebody else is at it.
-  virtual Errc send_if_idle() noexcept = 0;
+  Errc send_if_idle() noexcept;
   // Takes in what has come; *moved says whether anything had. REQUIRES: receive_mutex_.
   virtual Errc receive_some(bool* moved) noexcept = 0;
   // Sleeps until something may have come, or more can be sent. False: the deadline has passed. REQUIRES:
@@ -70,12 +72,14 @@ class Lane {
   // What a follower does instead of sleeping when the leader may not know of it. False: nothing.
   virtual bool help(Errc* error) noexcept = 0;
 
-  void count_in() noexcept { outstanding_.fetch_add(1, std::memory_order_relaxed); }
   // The transfer may no longer exist when this returns.
   void complete(Transfer& transfer, Errc result) noexcept;
 
   std::atomic<Errc>& broken_;
-  Mutex receive_mutex_;
+  Mutex receive_mutex_;  // comes before send_mutex_
+  Mutex send_mutex_;
+  TransferQueue queue_;              // not yet sent, or not whole; guarded by send_mutex_
+  std::atomic<bool> unsent_{false};  // written under send_mutex_; elsewhere a hint
 
  private:
   // The two ways to wait; see above.

@@ -103,6 +103,14 @@ class Link {
   // The reverse: give_back() calls it once the node has them. REQUIRES: nobody uses these frames any more.
   virtual void forget(std::span<const Extent> extents) noexcept = 0;
 
+  // Tells of memory that transfers will come from or go to, again and again. RDMA: it is registered, and its pages are
+  // not copied on the way; the other links have no use for it. An error does no harm: transfers of it go as before.
+  // The memory is shared, or this process does not fork, or its kernel copies pinned pages then (Linux 5.12).
+  virtual Expected<void> enlist(std::span<std::byte>) { return {}; }
+  // The reverse, of the whole of what was enlisted; it comes before the memory goes. REQUIRES: no transfer of it is
+  // under way.
+  virtual void delist(std::span<std::byte>) noexcept {}
+
   // --- for other processes of this host that use the frames of this session (run/keeper/keeper_server.h) ---
   // Where the medium has such things and LinkOptions::exportable is set; otherwise Errc::unsupported. Neither calls the
   // node. Over TCP such a process has lanes of its own: open_lane() in fabric/tcp_link.h.

@@ -25,38 +25,18 @@ Errc reason(ibv_wc_status status) {
 
 }  // namespace
 
-Expected<std::unique_ptr<RdmaLane>> RdmaLane::make(std::unique_ptr<RdmaStream> stream, const RdmaKeys& keys,
-                                                   std::atomic<Errc>& broken, Nanos max_spin) {
+Expected<std::unique_ptr<Lane>> RdmaLane::make(std::unique_ptr<RdmaStream> stream, const RdmaKeys& keys,
+                                               RdmaLocal& local, std::atomic<Errc>& broken, Nanos max_spin) {
   auto bounce = RdmaPages::make(stream->endpoint().domain(), std::size_t{kBouncePages} << kPageShift);
   if (!bounce) return std::move(bounce).error();
-  return std::unique_ptr<RdmaLane>(new RdmaLane(std::move(stream), *std::move(bounce), keys, broken, max_spin));
+  return std::unique_ptr<Lane>(new RdmaLane(std::move(stream), *std::move(bounce), keys, local, broken, max_spin));
 }
 
-RdmaLane::RdmaLane(std::unique_ptr<RdmaStream> stream, RdmaPages bounce, const RdmaKeys& keys,
+RdmaLane::RdmaLane(std::unique_ptr<RdmaStream> stream, RdmaPages bounce, const RdmaKeys& keys, RdmaLocal& local,
                    std::atomic<Errc>& broken, Nanos max_spin)
-    : Lane(broken, max_spin), stream_(std::move(stream)), bounce_(std::move(bounce)), keys_(keys) {}
+    : Lane(broken, max_spin), stream_(std::move(stream)), bounce_(std::move(bounce)), keys_(keys), local_(local) {}
 
 // --- sending ---
-
-Errc RdmaLane::submit(Transfer& transfer) noexcept {
-  const std::lock_guard lock(send_mutex_);
-  // Looked at under the mutex: fail_all comes after broken_ is set and takes the mutex, so nothing can be queued
-  // behind its back.
-  if (const Errc why = broken_.load(std::memory_order_acquire); why != Errc::ok) {
-    transfer.finish(why);
-    return Errc::ok;
-  }
-  count_in();
-  queue_.push(transfer);
-  return send_some();
-}
-
-Errc RdmaLane::send_if_idle() noexcept {
-  if (!unsent_.load(std::memory_order_relaxed) || !send_mutex_.try_lock()) return Errc::ok;
-  const std::lock_guard lock(send_mutex_, std::adopt_lock);
-  if (broken_.load(std::memory_order_acquire) != Errc::ok) return Errc::ok;  // there may be no queue pair any more
-  return send_some();
-}
 
 Errc RdmaLane::send_some() noexcept {
   std::array<ibv_send_wr, kDoorbell> works;
@@ -84,35 +64,48 @@ bool RdmaLane::next_piece(ibv_send_wr& work, ibv_sge& place) noexcept {
   const bool writes = transfer.direction == Direction::write;
   const RdmaKeys::Found found = keys_.find(segment.first + page_, segment.count - page_);
   std::uint32_t pages = found.frames;
-  std::byte* const bounced = take_bounce(&pages);
-  if (bounced == nullptr) return false;
-  const std::size_t bytes = std::size_t{pages} << kPageShift;
   std::byte* const local = segment.local + (std::size_t{page_} << kPageShift);
-  if (writes) std::memcpy(bounced, local, bytes);
+  auto piece = place_piece(transfer, local, &pages, place);
+  if (!piece) return false;
 
   page_ += pages;
   if (page_ == segment.count) {
     page_ = 0;
     ++segment_;
   }
-  const bool last = segment_ == transfer.segments.size();
-  if (last) {
+  piece->last = segment_ == transfer.segments.size();
+  if (piece->last) {
     segment_ = 0;
     queue_.pop();
   }
-  pieces_[number % kPieces] = Piece{&transfer, writes ? nullptr : local, bounced, pages, last};
-  place = ibv_sge{reinterpret_cast<std::uintptr_t>(bounced), static_cast<std::uint32_t>(bytes), bounce_.key()};
+  pieces_[number % kPieces] = *piece;
   work = ibv_send_wr{};
   work.wr_id = RdmaStream::kPages | number;
   work.sg_list = &place;
   work.num_sge = 1;
   work.opcode = writes ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
-  work.send_flags = last ? unsigned{IBV_SEND_SIGNALED} : 0U;
+  work.send_flags = piece->last ? unsigned{IBV_SEND_SIGNALED} : 0U;
   work.wr.rdma.remote_addr = found.address;
   work.wr.rdma.rkey = found.key;
   // Before it is posted: its completion may be here before the call returns.
   posted_.store(number + 1, std::memory_order_release);
   return true;
+}
+
+// Where the device is to bring *pages, or to take them from: as many of them as can be had. None now: nothing.
+std::optional<RdmaLane::Piece> RdmaLane::place_piece(Transfer& transfer, std::byte* local, std::uint32_t* pages,
+                                                     ibv_sge& place) noexcept {
+  const auto bytes = [&] { return *pages << kPageShift; };
+  if (const auto key = local_.find(local, bytes())) {
+    place = ibv_sge{reinterpret_cast<std::uintptr_t>(local), bytes(), *key};
+    return Piece{.transfer = &transfer};
+  }
+  std::byte* const bounced = take_bounce(pages);
+  if (bounced == nullptr) return std::nullopt;
+  const bool writes = transfer.direction == Direction::write;
+  if (writes) std::memcpy(bounced, local, bytes());
+  place = ibv_sge{reinterpret_cast<std::uintptr_t>(bounced), bytes(), bounce_.key()};
+  return Piece{.transfer = &transfer, .local = writes ? nullptr : local, .bounced = bounced, .bounce_pages = *pages};
 }
 
 // Up to *pages that lie together; null if there are none now.

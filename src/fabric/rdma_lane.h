@@ -3,8 +3,9 @@
 //   queue_  -->  pieces_ (posted: up to 16 with one doorbell, in order)  -->  done, in that order
 //
 // A transfer is posted in pieces: frames that lie together in one slab, and memory that lies together here. Memory that
-// is not registered goes through pages of the lane's own, which are registered and used in a ring. Work on one
-// connection completes in order, so only the last piece of a transfer, and of a doorbell, asks for a completion.
+// the device knows (rdma_local.h) is used as it is; what is elsewhere goes through pages of the lane's own, which are
+// used in a ring. Work on one connection completes in order, so only the last piece of a transfer, and of a doorbell,
+// asks for a completion.
 //
 // How threads wait is in lane.h. Locks, in order: receive_mutex_, send_mutex_. What both sides use are the counters.
 // Not for the inside of programs: the device's library has locks of its own.
@@ -13,10 +14,12 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "base/mutex.h"
 #include "fabric/lane.h"
 #include "fabric/rdma_keys.h"
+#include "fabric/rdma_local.h"
 #include "fabric/rdma_stream.h"
 
 namespace comex {
@@ -26,11 +29,9 @@ class RdmaLane final : public Lane {
   static constexpr std::uint32_t kPieces = 128;  // posted at once
 
   // `stream` is a lane that has been proved, and all of it is here: its buffers stay posted.
-  static Expected<std::unique_ptr<RdmaLane>> make(std::unique_ptr<RdmaStream> stream, const RdmaKeys& keys,
-                                                  std::atomic<Errc>& broken, Nanos max_spin);
+  static Expected<std::unique_ptr<Lane>> make(std::unique_ptr<RdmaStream> stream, const RdmaKeys& keys,
+                                              RdmaLocal& local, std::atomic<Errc>& broken, Nanos max_spin);
 
-  // REQUIRES: all segments are in `keys`.
-  Errc submit(Transfer& transfer) noexcept override;
   void fail_all(Errc why) noexcept override;
   void shut() noexcept override { stream_->endpoint().cut(); }
 
@@ -41,24 +42,25 @@ class RdmaLane final : public Lane {
   // What has been posted, until it is done.
   struct Piece {
     Transfer* transfer = nullptr;
-    std::byte* local = nullptr;    // where pages that were read have to go yet
-    std::byte* bounced = nullptr;  // ... and where they are
-    std::uint32_t bounce_pages = 0;
-    bool last = false;  // of its transfer
+    std::byte* local = nullptr;      // where pages that were read have to go yet; null: nowhere
+    std::byte* bounced = nullptr;    // ... and where they are
+    std::uint32_t bounce_pages = 0;  // of the lane's own
+    bool last = false;               // of its transfer
   };
 
-  RdmaLane(std::unique_ptr<RdmaStream> stream, RdmaPages bounce, const RdmaKeys& keys, std::atomic<Errc>& broken,
-           Nanos max_spin);
+  RdmaLane(std::unique_ptr<RdmaStream> stream, RdmaPages bounce, const RdmaKeys& keys, RdmaLocal& local,
+           std::atomic<Errc>& broken, Nanos max_spin);
 
-  Errc send_if_idle() noexcept override;
+  // REQUIRES: all segments that were submitted are in `keys`.
+  Errc send_some() noexcept override;
   Errc receive_some(bool* moved) noexcept override;
   bool sleep(const Deadline& deadline, Errc* error) noexcept override;
   bool help(Errc*) noexcept override { return false; }
   Transfer* oldest() noexcept override;
 
   // REQUIRES, of all: send_mutex_.
-  Errc send_some() noexcept;
   bool next_piece(ibv_send_wr& work, ibv_sge& place) noexcept;
+  std::optional<Piece> place_piece(Transfer& transfer, std::byte* local, std::uint32_t* pages, ibv_sge& place) noexcept;
   std::byte* take_bounce(std::uint32_t* pages) noexcept;
 
   // REQUIRES: receive_mutex_. Pieces up to this one are done.
@@ -67,15 +69,13 @@ class RdmaLane final : public Lane {
   const std::unique_ptr<RdmaStream> stream_;
   const RdmaPages bounce_;
   const RdmaKeys& keys_;
+  RdmaLocal& local_;
   std::array<Piece, kPieces> pieces_;          // a ring: those from done_ up to posted_ are the receiving side's
   std::atomic<std::uint32_t> posted_{0};       // pieces, ever; written under send_mutex_
   std::atomic<std::uint32_t> done_{0};         // pieces, ever; written under receive_mutex_
   std::atomic<std::uint32_t> bounce_done_{0};  // pages, ever; written under receive_mutex_
-  std::atomic<bool> unsent_{false};            // written under send_mutex_; elsewhere a hint
 
-  Mutex send_mutex_;  // guards all below
-  TransferQueue queue_;
-  std::size_t segment_ = 0;         // of the first in the queue: what is to be posted next,
+  std::size_t segment_ = 0;         // guarded by send_mutex_: of the first in the queue, what is to be posted next,
   std::uint32_t page_ = 0;          // and how much of it has been
   std::uint32_t bounce_taken_ = 0;  // pages, ever
 };

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "base/thread_number.h"
+#include "fabric/rdma_lane.h"
+#include "fabric/rdma_library.h"
 
 namespace comex {
 
@@ -23,43 +24,26 @@ Expected<std::unique_ptr<Stream>> open_rdma_stream(const Url& url, const LinkOpt
   return std::unique_ptr<Stream>(*std::move(stream));
 }
 
-RdmaLink::RdmaLink(Opened opened, const LinkOptions& options)
-    : SlabLink(std::move(opened), options), keys_(slabs(), node_.slab_order), lanes_(options.transfer_timeout) {}
+RdmaLink::RdmaLink(Opened opened, const LinkOptions& options, std::shared_ptr<RdmaDomain> domain)
+    : LaneLink(std::move(opened), options),
+      observes_(options.observe),
+      keys_(slabs(), node_.slab_order),
+      local_(std::move(domain)) {}
 
 Expected<std::unique_ptr<Link>> RdmaLink::open(const Url& url, const LinkOptions& options) {
   auto opened = open_control(url, options);
   if (!opened) return std::move(opened).error();
-  std::unique_ptr<RdmaLink> link(new RdmaLink(*std::move(opened), options));
-  if (options.observe) return std::unique_ptr<Link>(std::move(link));
   auto library = rdma_library();
   if (!library) return std::move(library).error();
   const auto domain = std::make_shared<RdmaDomain>(**library);
-  const unsigned lanes = std::clamp(options.lanes, 1U, LaneSet::kMost);
-  for (unsigned i = 0; i < lanes; ++i) {
-    if (auto added = link->add_lane(url, options, domain); !added) return std::move(added).error();
-  }
+  std::unique_ptr<RdmaLink> link(new RdmaLink(*std::move(opened), options, domain));
+  auto added = link->add_lanes(url, options, domain, [&](std::unique_ptr<Stream> stream) {
+    // open_channel() makes no other stream for this scheme.
+    std::unique_ptr<RdmaStream> own(static_cast<RdmaStream*>(stream.release()));
+    return RdmaLane::make(std::move(own), link->keys_, link->local_, link->broken_word(), options.max_spin);
+  });
+  if (!added) return std::move(added).error();
   return std::unique_ptr<Link>(std::move(link));
-}
-
-Expected<void> RdmaLink::add_lane(const Url& url, const LinkOptions& options,
-                                  const std::shared_ptr<RdmaDomain>& domain) {
-  auto opened = open_channel(url, options, wire::Purpose::lane, &session_, domain);
-  if (!opened) return std::move(opened).error();
-  // open_channel() makes no other stream for this scheme.
-  std::unique_ptr<RdmaStream> stream(static_cast<RdmaStream*>(opened->channel->release().release()));
-  auto lane = RdmaLane::make(std::move(stream), keys_, lanes_.broken_word(), options.max_spin);
-  if (!lane) return std::move(lane).error();
-  lanes_.add(**lane);
-  owned_.push_back(*std::move(lane));
-  return {};
-}
-
-RdmaLink::~RdmaLink() {
-  sever(Errc::disconnected);
-}
-
-void RdmaLink::hang_up_if_broken() noexcept {
-  if (broken() != Errc::ok) shut_channel();
 }
 
 void RdmaLink::submit(Transfer& transfer) noexcept {
@@ -71,24 +55,12 @@ void RdmaLink::submit(Transfer& transfer) noexcept {
     transfer.finish(Errc::denied);
     return;
   }
-  lanes_.submit(transfer, thread_number());
-  hang_up_if_broken();
+  LaneLink::submit(transfer);
 }
 
-void RdmaLink::progress() noexcept {
-  lanes_.progress();
-  hang_up_if_broken();
-}
-
-Errc RdmaLink::wait(Transfer& transfer) noexcept {
-  const Errc result = lanes_.wait(transfer);
-  hang_up_if_broken();
-  return result;
-}
-
-void RdmaLink::sever(Errc why) noexcept {
-  lanes_.sever(why);
-  shut_channel();
+Expected<void> RdmaLink::enlist(std::span<std::byte> memory) {
+  if (observes_) return {};  // it has no lanes
+  return local_.add(memory);
 }
 
 Expected<void> RdmaLink::open_slabs(std::span<const std::uint32_t> slabs) {

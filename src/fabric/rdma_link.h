@@ -3,37 +3,32 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "fabric/lane_set.h"
+#include "fabric/lane_link.h"
 #include "fabric/rdma_keys.h"
-#include "fabric/rdma_lane.h"
+#include "fabric/rdma_local.h"
+#include "fabric/rdma_stream.h"
 #include "fabric/slab_link.h"
 
 namespace comex {
 
-class RdmaLink final : public SlabLink {
+class RdmaLink final : public LaneLink<SlabLink> {
  public:
   static Expected<std::unique_ptr<Link>> open(const Url& url, const LinkOptions& options);
-  ~RdmaLink() override;
+  ~RdmaLink() override { sever(Errc::disconnected); }
 
   void submit(Transfer& transfer) noexcept override;
-  void progress() noexcept override;
-  Errc wait(Transfer& transfer) noexcept override;
-  [[nodiscard]] Errc broken() const noexcept override { return lanes_.broken(); }
-  void sever(Errc why) noexcept override;
+  Expected<void> enlist(std::span<std::byte> memory) override;
+  void delist(std::span<std::byte> memory) noexcept override { local_.remove(memory); }
 
  private:
-  RdmaLink(Opened opened, const LinkOptions& options);
-  Expected<void> add_lane(const Url& url, const LinkOptions& options, const std::shared_ptr<RdmaDomain>& domain);
+  RdmaLink(Opened opened, const LinkOptions& options, std::shared_ptr<RdmaDomain> domain);
   Expected<void> open_slabs(std::span<const std::uint32_t> slabs) override;
   void close_slab(std::uint32_t slab) noexcept override { keys_.close(slab); }
-  // Lanes that failed take the control connection with them: whoever waits there hears of it at once.
-  void hang_up_if_broken() noexcept;
 
+  const bool observes_;
   RdmaKeys keys_;
-  std::vector<std::unique_ptr<RdmaLane>> owned_;
-  LaneSet lanes_;
+  RdmaLocal local_;
 };
 
 // A stream to the node, connected: for control calls, or, for `client`, one that is to become a lane.

@@ -31,19 +31,6 @@ TcpLane::TcpLane(Stream& stream, std::atomic<Errc>& broken, Nanos max_spin) : La
 
 // --- sending ---
 
-Errc TcpLane::submit(Transfer& transfer) noexcept {
-  const std::lock_guard lock(send_mutex_);
-  // Looked at under the mutex: fail_all comes after broken_ is set and takes the mutex, so nothing can be queued
-  // behind its back.
-  if (const Errc why = broken_.load(std::memory_order_acquire); why != Errc::ok) {
-    transfer.finish(why);
-    return Errc::ok;
-  }
-  count_in();
-  queue_.push(transfer);
-  return send_some();
-}
-
 Errc TcpLane::send_some() noexcept {
   for (;;) {
     if (iov_begin_ == iov_end_) fill_batch();
@@ -94,12 +81,6 @@ void TcpLane::add_to_batch(Transfer& transfer, std::span<std::byte, kRequestByte
   if (writes) iov_end_ += local_buffers(transfer, 0, &iov_[iov_end_]);
   batched_bytes_ += sizeof header + body + header.payload;
   transfer.last_byte = batched_bytes_;
-}
-
-Errc TcpLane::send_if_idle() noexcept {
-  if (!unsent_.load(std::memory_order_relaxed) || !send_mutex_.try_lock()) return Errc::ok;
-  const std::lock_guard lock(send_mutex_, std::adopt_lock);
-  return send_some();
 }
 
 // --- receiving ---

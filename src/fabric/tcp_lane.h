@@ -31,7 +31,6 @@ class TcpLane final : public Lane {
   // REQUIRES: the stream outlives the lane. For those who may not allocate.
   TcpLane(Stream& stream, std::atomic<Errc>& broken, Nanos max_spin);
 
-  Errc submit(Transfer& transfer) noexcept override;
   void fail_all(Errc why) noexcept override;
   void shut() noexcept override { stream_.shut(); }
 
@@ -39,11 +38,10 @@ class TcpLane final : public Lane {
   static constexpr std::size_t kBatch = 16;
   static constexpr std::size_t kRequestBytes = wire::Header::kBytes + wire::kMaxSegments * 8;
 
+  Errc send_some() noexcept override;
   // REQUIRES: send_mutex_.
-  Errc send_some() noexcept;
   void fill_batch() noexcept;
   void add_to_batch(Transfer& transfer, std::span<std::byte, kRequestBytes> request) noexcept;
-  Errc send_if_idle() noexcept override;
   Errc receive_some(bool* moved) noexcept override;
   bool sleep(const Deadline& deadline, Errc* error) noexcept override;
   bool help(Errc* error) noexcept override;
@@ -61,16 +59,13 @@ class TcpLane final : public Lane {
   Mutex flight_mutex_;
   TransferQueue flight_;  // guarded by flight_mutex_
 
-  Mutex send_mutex_;  // guards from here ...
-  TransferQueue queue_;
-  std::uint32_t next_tag_ = 0;
+  std::uint32_t next_tag_ = 0;  // guarded by send_mutex_, from here ...
   std::array<std::array<std::byte, kRequestBytes>, kBatch> requests_;
   std::array<iovec, kBatch*(1 + wire::kMaxSegments)> iov_;
   std::size_t iov_begin_ = 0;
   std::size_t iov_end_ = 0;
   std::uint64_t batched_bytes_ = 0;           // of all requests ever put into a batch ... to here
   std::atomic<std::uint64_t> sent_bytes_{0};  // written under send_mutex_; see really_sent()
-  std::atomic<bool> unsent_{false};           // written under send_mutex_; elsewhere a hint
 
   wire::Header reply_;           // from here on guarded by receive_mutex_
   std::size_t reply_bytes_ = 0;  // how much of reply_ has come

@@ -2,58 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "base/thread_number.h"
+#include "fabric/tcp_lane.h"
 
 namespace comex {
-
-TcpLink::TcpLink(Opened opened, const LinkOptions& options)
-    : ChannelLink(std::move(opened), options), lanes_(options.transfer_timeout) {}
 
 Expected<std::unique_ptr<Link>> TcpLink::open(const Url& url, const LinkOptions& options) {
   auto opened = open_control(url, options);
   if (!opened) return std::move(opened).error();
   std::unique_ptr<TcpLink> link(new TcpLink(*std::move(opened), options));
-  if (options.observe) return std::unique_ptr<Link>(std::move(link));
-  const unsigned lanes = std::clamp(options.lanes, 1U, LaneSet::kMost);
-  for (unsigned i = 0; i < lanes; ++i) {
-    auto lane = open_channel(url, options, wire::Purpose::lane, &link->session_);
-    if (!lane) return std::move(lane).error();
-    link->owned_.push_back(
-        std::make_unique<TcpLane>(lane->channel->release(), link->lanes_.broken_word(), options.max_spin));
-    link->lanes_.add(*link->owned_.back());
-  }
+  auto added = link->add_lanes(url, options, nullptr, [&](std::unique_ptr<Stream> stream) {
+    return Expected<std::unique_ptr<Lane>>(
+        std::make_unique<TcpLane>(std::move(stream), link->broken_word(), options.max_spin));
+  });
+  if (!added) return std::move(added).error();
   return std::unique_ptr<Link>(std::move(link));
-}
-
-TcpLink::~TcpLink() {
-  sever(Errc::disconnected);
-}
-
-void TcpLink::hang_up_if_broken() noexcept {
-  if (broken() != Errc::ok) shut_channel();
-}
-
-void TcpLink::submit(Transfer& transfer) noexcept {
-  lanes_.submit(transfer, thread_number());
-  hang_up_if_broken();
-}
-
-void TcpLink::progress() noexcept {
-  lanes_.progress();
-  hang_up_if_broken();
-}
-
-Errc TcpLink::wait(Transfer& transfer) noexcept {
-  const Errc result = lanes_.wait(transfer);
-  hang_up_if_broken();
-  return result;
-}
-
-void TcpLink::sever(Errc why) noexcept {
-  lanes_.sever(why);
-  shut_channel();
 }
 
 Expected<Fd> open_lane(const Url& url, const LinkOptions& options, const Session& session) {

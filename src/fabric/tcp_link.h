@@ -2,35 +2,23 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "fabric/channel_link.h"
-#include "fabric/lane_set.h"
-#include "fabric/tcp_lane.h"
+#include "fabric/lane_link.h"
 
 namespace comex {
 
-class TcpLink final : public ChannelLink {
+class TcpLink final : public LaneLink<ChannelLink> {
  public:
   static Expected<std::unique_ptr<Link>> open(const Url& url, const LinkOptions& options);
-  ~TcpLink() override;
+  ~TcpLink() override { sever(Errc::disconnected); }
 
-  void submit(Transfer& transfer) noexcept override;
-  void progress() noexcept override;
-  Errc wait(Transfer& transfer) noexcept override;
-  [[nodiscard]] Errc broken() const noexcept override { return lanes_.broken(); }
-  void sever(Errc why) noexcept override;
   // Over TCP the node checks each request: there is nothing to prepare.
   Expected<void> reach(std::span<const Extent>) override { return {}; }
   void forget(std::span<const Extent>) noexcept override {}
 
  private:
-  TcpLink(Opened opened, const LinkOptions& options);
-  // Lanes that failed take the control connection with them: whoever waits there hears of it at once.
-  void hang_up_if_broken() noexcept;
-
-  std::vector<std::unique_ptr<TcpLane>> owned_;
-  LaneSet lanes_;
+  using LaneLink::LaneLink;
 };
 
 // One more data connection of a session, connected and proved, as a plain socket: for another process of this host.

@@ -295,19 +295,27 @@ Expected<std::vector<Fd>> Ledger::slab_descriptors(Client& client, const std::ve
 }
 
 Expected<wire::MapReply> Ledger::slab_keys(Client& client, const std::vector<std::uint32_t>& slabs) {
-  const std::lock_guard lock(mutex_);
-  if (client.fenced.load()) return Error{Errc::fenced, "the lease ended; begin a new session"};
-  if (!client.family->access) return Error{Errc::denied, "only clients that came in by RDMA get keys"};
   wire::MapReply reply;
   for (const auto slab : slabs) {
-    if (!client.holdings.holds_any_of_slab(slab)) return Error{Errc::denied, "this client holds no frame of that slab"};
-    std::byte* const memory = arena_.frame_address(FrameNo{slab << buddy_.slab_order()});
-    const auto key = client.family->access->open(slab, memory, kPageSize << buddy_.slab_order());
-    if (!key) return Error{Errc::busy, key.error().message};
-    opened_[slab] = client.family->access;
+    auto key = slab_key(client, slab);
+    if (!key) return std::move(key).error();
     reply.keys.push_back(*key);
   }
   return reply;
+}
+
+// Registering takes a while, and must be done before the client can have lost the slab: so under the mutex, but of one
+// slab at a time.
+Expected<wire::SlabKey> Ledger::slab_key(Client& client, std::uint32_t slab) {
+  const std::lock_guard lock(mutex_);
+  if (client.fenced.load()) return Error{Errc::fenced, "the lease ended; begin a new session"};
+  if (!client.family->access) return Error{Errc::denied, "only clients that came in by RDMA get keys"};
+  if (!client.holdings.holds_any_of_slab(slab)) return Error{Errc::denied, "this client holds no frame of that slab"};
+  std::byte* const memory = arena_.frame_address(FrameNo{slab << buddy_.slab_order()});
+  auto key = client.family->access->open(slab, memory, kPageSize << buddy_.slab_order());
+  if (!key) return Error{Errc::busy, key.error().message};
+  opened_[slab] = client.family->access;
+  return key;
 }
 
 // --- what there is ---

@@ -107,6 +107,7 @@ class Ledger {
 
  private:
   using Clients = std::map<std::uint64_t, std::shared_ptr<Client>>;
+  Expected<wire::SlabKey> slab_key(Client& client, std::uint32_t slab);
   // All REQUIRE: mutex_ held.
   Expected<std::shared_ptr<Client>> enter(ClientId id, const wire::SessionKey& key, const Arrival& arrival,
                                           std::shared_ptr<Family> family);

@@ -27,7 +27,9 @@
 //   node       Node               fence (shm),  frames of this node may follow. For a node that was told before: a new
 //                                 file (disk)   session, under the same id; nothing of the old one is held by anybody
 //   slab       Slab               its memory    shm: map it, in place of what was there
-//   back       NodeRef            lanes (tcp)   the node can be used (again)
+//   back       NodeRef            lanes (tcp),  the node can be used (again)
+//                                 lanes, desks  relayed: the sockets of all lanes, then the desks (fabric/lane_desk.h)
+//                                 (relayed)
 //   away       NodeRef            none          it cannot be used now; its frames may come back
 //   lost       NodeRef            none          its frames are gone for ever
 //   grant      Runs, runs         none          these are yours
@@ -40,8 +42,9 @@
 //   place      Since              none          late places up to this can be used: you know their nodes and slabs
 //   closing    Closing            none          the keeper ends the connection, and why
 //
-// After node a tcp node is away until back brings lanes; an shm node can be used at once, and so can the disk, of which
-// a process hears right after welcome (an heir has it already). A message that makes no sense ends the connection.
+// After node a tcp or relayed node is away until back brings lanes; an shm node can be used at once, and so can the
+// disk, of which a process hears right after welcome (an heir has it already). A message that makes no sense ends the
+// connection.
 //
 // Trivially copyable, for both ends; part of the code inside programs.
 #pragma once
@@ -58,7 +61,7 @@
 
 namespace comex::keeper_wire {
 
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr std::size_t kMaxMessage = 64 * 1024;
 inline constexpr std::size_t kMaxRuns = 4096;        // in one message: 48 KiB
 inline constexpr std::size_t kMaxDescriptors = 16;   // with one message
@@ -89,7 +92,7 @@ enum class Type : std::uint32_t {
   place,
 };
 
-enum class Medium : std::uint8_t { shm = 1, tcp = 2, disk = 3 };
+enum class Medium : std::uint8_t { shm = 1, tcp = 2, disk = 3, relayed = 4 };
 
 struct Head {
   Type type{};

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "run/keeper/keeper_listen.h"
@@ -30,6 +31,12 @@ OutpostConfig outpost_config() {
   return config;
 }
 
+std::vector<Over> kept_media() {
+  std::vector<Over> media{Over::shm, Over::tcp, Over::relayed};
+  if (std::getenv("COMEX_TEST_RDMA") != nullptr) media.push_back(Over::rdma);
+  return media;
+}
+
 Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t copies, KeeperConfig keeping)
     : nodes_(nodes) {
   static std::atomic<int> number{0};
@@ -42,9 +49,16 @@ Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t cop
     server.nid = NodeId{static_cast<std::uint16_t>(i + 1)};
     server.socket = folder_.path("node" + std::to_string(i));
     server.listen = "127.0.0.1:0";
+    if (over == Over::rdma) {
+      server.rdma = std::string(std::getenv("COMEX_TEST_RDMA")) + ":0";
+      server.handshake_timeout = kPatience;
+    }
     start_node(i);
-    config.nodes.push_back(over == Over::shm ? *nodes_[i].server->unix_url() : *nodes_[i].server->tcp_url());
+    const Server& started = *nodes_[i].server;
+    config.nodes.push_back(over == Over::shm ? *started.unix_url()
+                                             : *(over == Over::rdma ? started.rdma_url() : started.tcp_url()));
   }
+  keeping.relay = over == Over::relayed;
   config.link.exportable = true;
   config.link.secret = over == Over::shm ? "" : TestNode::kSecret;
   config.link.connect_timeout = config.link.control_timeout = config.link.transfer_timeout = kPatience;
@@ -75,6 +89,7 @@ void Kept::start_node(std::size_t node) {
   if (!started) throw std::runtime_error("the node does not start: " + started.error().message);
   server = *std::move(started);
   config.listen = "127.0.0.1:" + std::to_string(server->tcp_url()->port);
+  if (const auto url = server->rdma_url()) config.rdma = url->host + ":" + std::to_string(url->port);
 }
 
 std::uint64_t Kept::pages_at(std::size_t node, const Outpost& outpost, const std::vector<Run>& runs) const {

@@ -28,6 +28,9 @@ struct DestroyOutpost {
 };
 using OutpostOwner = std::unique_ptr<Outpost, DestroyOutpost>;
 
+// What processes with a keeper reach nodes over; RDMA as in media().
+std::vector<Over> kept_media();
+
 class Kept {
  public:
   // `memory` is each node's.

@@ -17,6 +17,7 @@ std::string over_name(Over over) {
     case Over::tcp: return "tcp";
     case Over::tls: return "tls";
     case Over::rdma: return "rdma";
+    case Over::relayed: return "relayed";
   }
   return "?";
 }

@@ -14,8 +14,9 @@
 
 namespace comex::test {
 
-// A medium to reach the node over. With tls the node's TCP listener speaks TLS.
-enum class Over { shm, tcp, tls, rdma };
+// A medium to reach the node over. With tls the node's TCP listener speaks TLS. Relayed, for processes with a keeper:
+// the keeper over TCP, they by way of the keeper, as with RDMA.
+enum class Over { shm, tcp, tls, rdma, relayed };
 // All of them; RDMA only if COMEX_TEST_RDMA says an address of this machine that an RDMA device has.
 // COMEX_TEST_RDMA_FROM may name another, to connect from.
 std::vector<Over> media();

@@ -51,21 +51,30 @@ void LaneOpener::run() {
   }
 }
 
-Expected<Fd> LaneOpener::open_one(const Job& job) {
-  if (job.url.scheme == Url::Scheme::rdma) return relay_.open(job.node, job.link);
-  return open_lane(job.url, options_, job.session);
+Expected<void> LaneOpener::open_one(Result& result) {
+  const Job& job = result.job;
+  if (job.relayed) {
+    auto end = relay_.open(job.node, job.link);
+    if (!end) return std::move(end).error();
+    result.lanes.push_back(std::move(end->socket));
+    result.desks.push_back(std::move(end->memory));
+    return {};
+  }
+  auto lane = open_lane(job.url, options_, job.session);
+  if (!lane) return std::move(lane).error();
+  result.lanes.push_back(*std::move(lane));
+  return {};
 }
 
 LaneOpener::Result LaneOpener::serve(Job job) {
-  Result result{std::move(job), {}, {}};
+  Result result{std::move(job), {}, {}, {}};
   for (unsigned i = 0; i < result.job.lanes; ++i) {
-    auto lane = open_one(result.job);
-    if (!lane) {
+    if (auto opened = open_one(result); !opened) {
       result.lanes.clear();
-      result.error = std::move(lane).error();
+      result.desks.clear();
+      result.error = std::move(opened).error();
       break;
     }
-    result.lanes.push_back(*std::move(lane));
   }
   return result;
 }

@@ -34,10 +34,12 @@ class LaneOpener {
     Url url;
     Session session;
     unsigned lanes = 1;
+    bool relayed = false;  // by this process: lane_relay.h
   };
   struct Result {
     Job job;
     std::vector<Fd> lanes;  // all, or none and why
+    std::vector<Fd> desks;  // relayed: the memory of each
     Error error;
   };
 
@@ -52,7 +54,7 @@ class LaneOpener {
  private:
   void run();
   Result serve(Job job);
-  Expected<Fd> open_one(const Job& job);
+  Expected<void> open_one(Result& result);
 
   const LinkOptions options_;
   LaneRelay relay_;

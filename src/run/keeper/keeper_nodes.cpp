@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "run/keeper/keeper_server.h"
 
@@ -115,11 +116,16 @@ void KeeperServer::forget_session(const Node& node) {
 
 // --- lanes ---
 
+bool KeeperServer::is_relayed(const Node& node) const {
+  return node.url.scheme == Url::Scheme::rdma || (config_.relay && !node.shm());
+}
+
 void KeeperServer::open_lanes(Process& process, const Node& node, KeptNode& kept) {
   if (!node.standing || node.shm() || kept.state != KeptNode::Lanes::none || Clock::now() < kept.try_at) return;
   kept.state = KeptNode::Lanes::opening;
   kept.link = node.link;
-  opener_->open(LaneOpener::Job{process.number(), node.id, node.link, node.url, node.session, config_.lanes});
+  opener_->open(
+      LaneOpener::Job{process.number(), node.id, node.link, node.url, node.session, config_.lanes, is_relayed(node)});
 }
 
 // Those who need lanes and have none: because opening them failed, the node was away, or they broke too soon again.
@@ -157,7 +163,9 @@ void KeeperServer::take_lanes(LaneOpener::Result result) {
   kept.link = result.job.link;
   for (const Fd& lane : result.lanes) kept.lanes.push_back(lane.duplicate());
   kept.told_away = false;
-  if (!process.send(kw::Type::back, kw::NodeRef{node->second.id, 0}, std::move(result.lanes))) return end(process);
+  std::vector<Fd> fds = std::move(result.lanes);
+  std::move(result.desks.begin(), result.desks.end(), std::back_inserter(fds));
+  if (!process.send(kw::Type::back, kw::NodeRef{node->second.id, 0}, std::move(fds))) return end(process);
   settle_parked(process);
 }
 

@@ -51,6 +51,7 @@
 namespace comex {
 
 struct KeeperConfig {
+  bool relay = false;            // tcp: pages go through the keeper, as over rdma they always do. For tests
   unsigned lanes = 2;            // tcp: connections per process and node; a node takes 256 of one client
   std::size_t processes = 4096;  // at a time
   std::uint32_t turn = 1024;     // frames one process gets before the next has its turn
@@ -170,6 +171,7 @@ class KeeperServer {
   void link_broke(Node& node);
   void lose(const Node& node);
   void forget_session(const Node& node);
+  [[nodiscard]] bool is_relayed(const Node& node) const;
   void open_lanes(Process& process, const Node& node, KeptNode& kept);
   void retry_lanes();
   void take_lanes();

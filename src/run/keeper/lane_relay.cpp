@@ -1,38 +1,25 @@
 #include "run/keeper/lane_relay.h"
 
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <vector>
 
-#include "wire/message.h"
+#include "run/keeper/desk_clerk.h"
 
 namespace comex {
 namespace {
 
-using wire::Header;
-using wire::Type;
-
-bool receive_all(int socket, std::span<std::byte> into) {
-  while (!into.empty()) {
-    const ssize_t got = ::recv(socket, into.data(), into.size(), MSG_WAITALL);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    into = into.subspan(static_cast<std::size_t>(got));
+// Of a size that the process cannot change under us.
+Expected<Fd> make_desk() {
+  Fd memory(::memfd_create("comex-lane", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory || ::ftruncate(memory.get(), sizeof(LaneDesk)) != 0 ||
+      ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return system_error("cannot get memory for a lane");
   }
-  return true;
-}
-
-bool send_all(int socket, wire::ByteView from) {
-  while (!from.empty()) {
-    const ssize_t sent = ::send(socket, from.data(), from.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    from = from.subspan(static_cast<std::size_t>(sent));
-  }
-  return true;
+  return memory;
 }
 
 }  // namespace
@@ -43,20 +30,24 @@ LaneRelay::~LaneRelay() {
   for (Lane& lane : lanes_) lane.thread.join();
 }
 
-Expected<Fd> LaneRelay::open(NodeId node, std::uint64_t link) {
+Expected<LaneRelay::End> LaneRelay::open(NodeId node, std::uint64_t link) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return system_error("cannot make a lane: raise the limit of open files (ulimit -n)");
   }
+  Fd ours(ends[0]);
   Fd theirs(ends[1]);
+  auto desk = make_desk();
+  if (!desk) return std::move(desk).error();
   const std::lock_guard lock(mutex_);
   bury_dead();
   Lane& lane = lanes_.emplace_back();
-  lane.socket = Fd(ends[0]);
+  lane.socket = std::move(ours);
+  lane.memory = desk->duplicate();
   lane.node = node;
   lane.link = link;
   lane.thread = std::thread([this, &lane] { serve(lane); });
-  return theirs;
+  return End{std::move(theirs), *std::move(desk)};
 }
 
 void LaneRelay::bury_dead() {
@@ -68,51 +59,18 @@ void LaneRelay::bury_dead() {
 }
 
 void LaneRelay::serve(Lane& lane) {
-  std::vector<std::byte> pages(std::size_t{wire::kMaxTransferPages} << kPageShift);
-  while (serve_one(lane, pages)) {
+  void* const at = ::mmap(nullptr, sizeof(LaneDesk), PROT_READ | PROT_WRITE, MAP_SHARED, lane.memory.get(), 0);
+  if (at != MAP_FAILED) {
+    auto& desk = *static_cast<LaneDesk*>(at);
+    DeskClerk(pool_, lane.node, lane.link, desk, lane.socket.get()).serve();
+    desk.over.store(1);
+    ::munmap(at, sizeof(LaneDesk));
+  } else {
+    spdlog::warn("no memory for a lane");
   }
   // Whoever waits at the other end sees it end only now. The descriptor itself stays until the thread is joined.
   ::shutdown(lane.socket.get(), SHUT_RDWR);
   lane.over.store(true);
-}
-
-// False: the lane is over.
-bool LaneRelay::serve_one(Lane& lane, std::span<std::byte> pages) {
-  std::array<std::byte, Header::kBytes> raw;
-  if (!receive_all(lane.socket.get(), raw)) return false;
-  const auto header = wire::decode_header(raw);
-  std::array<std::byte, wire::kMaxSegments * sizeof(Extent)> body;
-  if (!header || header->body > body.size()) return false;
-  if (!receive_all(lane.socket.get(), std::span(body).first(header->body))) return false;
-  std::array<Extent, wire::kMaxSegments> extents;
-  const auto count = wire::decode_segments(std::span(body).first(header->body), extents);
-  const auto type = static_cast<Type>(header->type);
-  if (!count || (type != Type::read && type != Type::write)) return false;
-
-  std::array<Segment, wire::kMaxSegments> segments;
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < *count; ++i) {
-    segments[i] = Segment{extents[i].first, extents[i].count, pages.data() + bytes};
-    bytes += extents[i].bytes();
-  }
-  const bool writes = type == Type::write;
-  if (header->payload != (writes ? bytes : 0)) return false;
-  if (writes && !receive_all(lane.socket.get(), pages.first(bytes))) return false;
-  Transfer transfer(writes ? Direction::write : Direction::read, std::span(segments).first(*count));
-  {
-    const auto link = pool_.enter(lane.node);
-    if (!link || link->number() != lane.link) return false;
-    (void)link->move(transfer);
-    if (link->broken() != Errc::ok) return false;
-  }
-  const bool pages_follow = !writes && transfer.result() == Errc::ok;
-  Header reply;
-  reply.type = header->type | wire::kReplyBit;
-  reply.status = static_cast<std::uint16_t>(transfer.result());
-  reply.tag = header->tag;
-  reply.payload = pages_follow ? static_cast<std::uint32_t>(bytes) : 0;
-  return send_all(lane.socket.get(), std::as_bytes(std::span(&reply, 1))) &&
-         (!pages_follow || send_all(lane.socket.get(), pages.first(bytes)));
 }
 
 }  // namespace comex

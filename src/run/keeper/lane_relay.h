@@ -1,10 +1,10 @@
-// Lanes to a node that only the keeper can reach: over RDMA ("RDMA and programs" in docs/design-notes.md). The process
-// has one end of a socket and speaks the protocol of lanes there, as with a node; a thread of the keeper moves the
-// pages over the pool's link.
+// Lanes to a node that only the keeper can reach: over RDMA ("RDMA and programs" in docs/design-notes.md). A process
+// has a desk that it shares with the keeper (fabric/lane_desk.h); a thread of the keeper moves the pages over the
+// pool's link, which knows the memory of the desk: a device takes them from there, and brings them there.
 //
 // A lane belongs to one link. When the pool has replaced that, the lane ends: so after a session was resumed, nothing
-// that was sent on older lanes has an effect ("Coming back" in docs/design-notes.md). A lane that the keeper ends (see
-// keeper_lanes.h) is closed when everything that was sent on it has been moved.
+// that was asked for on older lanes has an effect ("Coming back" in docs/design-notes.md). A lane that the keeper ends
+// (see keeper_lanes.h) is closed when everything that was asked for on it has been moved.
 //
 // Thread safety: all functions from any thread.
 #pragma once
@@ -24,6 +24,12 @@ namespace comex {
 
 class LaneRelay {
  public:
+  // The process's end of a lane: see DeskLane.
+  struct End {
+    Fd socket;
+    Fd memory;  // of the desk
+  };
+
   // REQUIRES: the pool outlives this.
   explicit LaneRelay(Pool& pool) : pool_(pool) {}
   // Ends all lanes, when what is being moved has been.
@@ -31,19 +37,19 @@ class LaneRelay {
   LaneRelay(const LaneRelay&) = delete;
   LaneRelay& operator=(const LaneRelay&) = delete;
 
-  // The process's end of a new lane. `link`: Link::number().
-  Expected<Fd> open(NodeId node, std::uint64_t link);
+  // `link`: Link::number().
+  Expected<End> open(NodeId node, std::uint64_t link);
 
  private:
   struct Lane {
     Fd socket;
+    Fd memory;
     NodeId node;
     std::uint64_t link = 0;
     std::atomic<bool> over{false};
     std::thread thread;
   };
   void serve(Lane& lane);
-  bool serve_one(Lane& lane, std::span<std::byte> pages);
   void bury_dead();
 
   Pool& pool_;

@@ -122,13 +122,21 @@ Errc OutpostNode::map(std::uint32_t slab, int memory) noexcept {
 
 Errc OutpostNode::use_lanes(ReceivedFds& fds) noexcept {
   close(Errc::disconnected);
-  if (shm() || fds.size() == 0 || fds.size() > keeper_wire::kMaxLanes) return Errc::invalid;
+  const bool desks = told_.medium == keeper_wire::Medium::relayed;
+  const std::size_t count = desks ? fds.size() / 2 : fds.size();
+  if (shm() || count == 0 || count > keeper_wire::kMaxLanes) return Errc::invalid;
   drop_lanes();
   lanes_.emplace(config_.transfer_timeout);
-  for (std::size_t i = 0; i < fds.size(); ++i) {
+  for (std::size_t i = 0; i < count && !desks; ++i) {
     streams_[i].emplace(own_descriptors.adopt(fds.take(i)));
     lane_[i].emplace(*streams_[i], lanes_->broken_word(), config_.max_spin);
     lanes_->add(*lane_[i]);
+  }
+  for (std::size_t i = 0; i < count && desks; ++i) {
+    LaneDesk* const desk = DeskLane::map(fds.take(count + i).get());
+    if (desk == nullptr) return Errc::io;
+    desks_[i].emplace(own_descriptors.adopt(fds.take(i)), *desk, lanes_->broken_word(), config_.max_spin);
+    lanes_->add(*desks_[i]);
   }
   Errc expected = Errc::disconnected;  // not if it is lost
   state_.compare_exchange_strong(expected, Errc::ok, std::memory_order_seq_cst);
@@ -167,6 +175,10 @@ Errc OutpostNode::broke() const noexcept {
 void OutpostNode::drop_lanes() noexcept {
   lanes_.reset();
   for (auto& lane : lane_) lane.reset();
+  for (auto& lane : desks_) {
+    if (lane) own_descriptors.drop(lane->fd());
+    lane.reset();
+  }
   for (auto& stream : streams_) {
     if (stream) own_descriptors.drop(stream->fd());
     stream.reset();

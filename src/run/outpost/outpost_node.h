@@ -1,5 +1,5 @@
 // One memory node as a process sees it whose pool is kept by another (run/outpost/outpost.h): the slabs that it may
-// map, or the lanes that it was handed. The disk is one, too: a file.
+// map, or the lanes that it was handed, to the node (tcp) or to the keeper (rdma). The disk is one, too: a file.
 //
 //       use_window / use_lanes / use_file       away, or a lane broke
 //   closed ---------------------------> open ---------------------------> closed ... -> lost (for ever)
@@ -18,6 +18,7 @@
 
 #include "base/expected.h"
 #include "base/fd.h"
+#include "fabric/desk_lane.h"
 #include "fabric/lane_set.h"
 #include "fabric/shm_window.h"
 #include "fabric/stream.h"
@@ -31,8 +32,8 @@
 namespace comex {
 
 struct OutpostLinkConfig {
-  Millis transfer_timeout{2000};  // tcp: for one transfer; past it the lanes are given up
-  Nanos max_spin{100'000};        // tcp: the longest spin before sleeping
+  Millis transfer_timeout{2000};  // tcp, rdma: for one transfer; past it the lanes are given up
+  Nanos max_spin{100'000};        // tcp, rdma: the longest spin before sleeping
 };
 
 class OutpostNode {
@@ -104,6 +105,7 @@ class OutpostNode {
   std::optional<LaneSet> lanes_;
   std::array<std::optional<SocketStream>, keeper_wire::kMaxLanes> streams_;
   std::array<std::optional<TcpLane>, keeper_wire::kMaxLanes> lane_;
+  std::array<std::optional<DeskLane>, keeper_wire::kMaxLanes> desks_;
 };
 
 }  // namespace comex

@@ -1,0 +1,111 @@
+#include "run/keeper/desk_clerk.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <thread>
+
+namespace comex {
+
+DeskClerk::DeskClerk(Pool& pool, NodeId node, std::uint64_t link, LaneDesk& desk, int socket)
+    : pool_(pool), node_(node), link_(link), desk_(desk), socket_(socket), spin_(pool.config().link.max_spin) {
+  with_link([&](auto& way) {
+    if (const auto known = way->enlist(desk_.pages); !known) {
+      spdlog::warn("pages are copied once more: {}", known.error().message);
+    }
+  });
+}
+
+DeskClerk::~DeskClerk() {
+  for (; answered_ != taken_; ++answered_) wait(slot(answered_).transfer);
+  with_link([&](auto& way) { way->delist(desk_.pages); });
+}
+
+void DeskClerk::serve() {
+  while (step()) {
+  }
+}
+
+bool DeskClerk::step() {
+  if (!take_all()) return false;
+  if (answered_ != taken_) return answer_oldest();
+  if (ended_) return false;
+  wait_for_more();
+  return true;
+}
+
+bool DeskClerk::take_all() {
+  while (taken_ - answered_ < LaneDesk::kRequests) {
+    const std::uint32_t asked = desk_.asked.load(std::memory_order_acquire);
+    if (asked == taken_) return true;
+    if (asked - answered_ > LaneDesk::kRequests) return false;
+    const LaneDesk::Request request = desk_.requests[taken_ % LaneDesk::kRequests];
+    // As it is now: it may change, and the compiler must not look again.
+    std::atomic_signal_fence(std::memory_order_acq_rel);
+    if (!take(request, slot(taken_))) return false;
+    ++taken_;
+  }
+  return true;
+}
+
+bool DeskClerk::take(const LaneDesk::Request& asked, Slot& slot) {
+  const bool sensible = asked.direction <= Direction::write && asked.priority <= Priority::bulk &&
+                        asked.segments <= wire::kMaxSegments && asked.first_page < LaneDesk::kPages;
+  if (!sensible) return false;
+  std::uint64_t page = asked.first_page;
+  for (std::size_t i = 0; i < asked.segments; ++i) {
+    const Extent& extent = asked.extents[i];
+    if (page + extent.count > LaneDesk::kPages) return false;
+    slot.segments[i] = Segment{extent.first, extent.count, desk_.pages.data() + (page << kPageShift)};
+    page += extent.count;
+  }
+  slot.transfer.direction = asked.direction;
+  slot.transfer.priority = asked.priority;
+  slot.transfer.segments = std::span(slot.segments).first(asked.segments);
+  return with_link([&](auto& way) { way->submit(slot.transfer); });
+}
+
+bool DeskClerk::answer_oldest() {
+  Transfer& transfer = slot(answered_).transfer;
+  wait(transfer);
+  // A link that broke answers nothing: what becomes of its writes is not known.
+  if (transfer.result() != Errc::ok && !stands()) return false;
+  desk_.results[answered_ % LaneDesk::kRequests] = static_cast<std::uint16_t>(transfer.result());
+  desk_.answered.store(++answered_);
+  if (desk_.asker_sleeps.load() != 0 && desk_.asker_sleeps.exchange(0) != 0) {
+    (void)::send(socket_, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  return true;
+}
+
+void DeskClerk::wait(Transfer& transfer) {
+  while (!transfer.done()) {
+    const bool same = with_link([&](auto& way) { (void)way->wait(transfer); });
+    // The link is being closed, which completes the transfer in a moment: see pool/link_gate.h.
+    if (!same) std::this_thread::yield();
+  }
+}
+
+bool DeskClerk::stands() {
+  Errc broken = Errc::disconnected;
+  with_link([&](auto& way) { broken = way->broken(); });
+  return broken == Errc::ok;
+}
+
+void DeskClerk::wait_for_more() {
+  const auto start = Clock::now();
+  const auto more = [&] { return desk_.asked.load(std::memory_order_acquire) != taken_; };
+  if (!spin_.spin(more)) {
+    desk_.answerer_sleeps.store(1);
+    std::array<char, 64> bytes;
+    if (desk_.asked.load() == taken_) {
+      const ssize_t got = ::recv(socket_, bytes.data(), bytes.size(), 0);
+      ended_ = got == 0 || (got < 0 && errno != EINTR);
+    }
+    desk_.answerer_sleeps.store(0, std::memory_order_relaxed);
+  }
+  spin_.observe(Clock::now() - start);
+}
+
+}  // namespace comex
