@@ -2,7 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "fabric/channel.h"
 #include "fabric/rdma_link.h"
@@ -190,6 +194,149 @@ TEST_F(RdmaNode, nobody_listens_there) {
   ASSERT_FALSE(link);
   EXPECT_EQ(link.error().code, Errc::disconnected);
   EXPECT_NE(link.error().message.find("comex serve --rdma"), std::string::npos) << link.error().message;
+}
+
+// --- memory that the device knows ---
+
+class RdmaMemoryTest : public RdmaNode {
+ protected:
+  void SetUp() override {
+    RdmaNode::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_TRUE(link_->enlist({memory_.data(), memory_.size()})) << "it cannot be registered";
+  }
+  void TearDown() override {
+    if (link_) link_->delist({memory_.data(), memory_.size()});
+  }
+  Errc move(Direction direction, std::span<const Segment> segments) {
+    Transfer transfer(direction, segments);
+    return link_->move(transfer);
+  }
+  Pages memory_{64, 9};
+};
+
+TEST_F(RdmaMemoryTest, pages_go_straight_there_and_back) {
+  const Extent there{frames_.first + 8, 64};
+  ASSERT_EQ(write(*link_, there, memory_), Errc::ok);
+  memory_.clear();
+  ASSERT_EQ(read(*link_, there, memory_), Errc::ok);
+  EXPECT_TRUE(memory_.are(9));
+}
+
+// One transfer of both kinds, and one whose memory begins in what is known and ends elsewhere.
+TEST_F(RdmaMemoryTest, what_is_known_and_what_is_not_go_together) {
+  Pages other(2, 30);
+  const std::array<Segment, 3> out{Segment{frames_.first + 8, 2, memory_.page(4)},
+                                   Segment{frames_.first + 20, 2, other.page(0)},
+                                   Segment{frames_.first + 30, 1, memory_.page(0)}};
+  ASSERT_EQ(move(Direction::write, out), Errc::ok);
+  Pages back(5);
+  const std::array<Segment, 3> in{Segment{frames_.first + 8, 2, back.page(0)},
+                                  Segment{frames_.first + 20, 2, back.page(2)},
+                                  Segment{frames_.first + 30, 1, back.page(4)}};
+  ASSERT_EQ(move(Direction::read, in), Errc::ok);
+  EXPECT_TRUE(page_is(back.page(0), 9, 4) && page_is(back.page(1), 9, 5));
+  EXPECT_TRUE(page_is(back.page(2), 30, 0) && page_is(back.page(3), 30, 1));
+  EXPECT_TRUE(page_is(back.page(4), 9, 0));
+
+  link_->delist({memory_.data(), memory_.size()});
+  ASSERT_TRUE(link_->enlist({memory_.data(), memory_.size() / 2}));
+  ASSERT_EQ(write(*link_, Extent{frames_.first + 8, 64}, memory_), Errc::ok);
+  memory_.clear();
+  ASSERT_EQ(read(*link_, Extent{frames_.first + 8, 64}, memory_), Errc::ok);
+  EXPECT_TRUE(memory_.are(9));
+}
+
+TEST_F(RdmaMemoryTest, what_was_forgotten_is_copied_again) {
+  link_->delist({memory_.data(), memory_.size()});
+  ASSERT_EQ(write(*link_, Extent{frames_.first + 8, 64}, memory_), Errc::ok);
+  Pages back(64);
+  ASSERT_EQ(read(*link_, Extent{frames_.first + 8, 64}, back), Errc::ok);
+  EXPECT_TRUE(back.are(9));
+}
+
+// --- the cable ---
+
+// Needs a cable that can be cut: COMEX_TEST_RDMA_CABLE is the network card at this end of it.
+class RdmaCable : public RdmaNode {
+ protected:
+  static constexpr Millis kTimeout{2000};
+  static constexpr Millis kSlack{2000};  // of an emulated machine
+
+  void SetUp() override {
+    const char* const cable = std::getenv("COMEX_TEST_RDMA_CABLE");
+    if (cable == nullptr) GTEST_SKIP() << "there is no cable to cut";
+    cable_ = cable;
+    RdmaNode::SetUp();
+    auto options = node_->options(Over::rdma);
+    options.transfer_timeout = kTimeout;
+    auto link = comex::connect(node_->url(Over::rdma), options);
+    ASSERT_TRUE(link) << link.error().message;
+    hasty_ = *std::move(link);
+  }
+  void mend() const { run("tc qdisc del dev " + cable_ + " root"); }
+  static void run(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
+
+  // Many are under way when it is cut: each ends in an error, none later than the time-out of the link.
+  void cut_and_expect_all_to_end() {
+    const Extent frames = granted_extent(*hasty_, 64);
+    std::atomic<unsigned> reading{0};
+    std::atomic<unsigned> in_time{0};
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 6; ++i) {
+      threads.emplace_back([&] {
+        Pages pages(16);
+        Errc result = Errc::ok;
+        Clock::duration took{};
+        for (bool first = true; result == Errc::ok; first = false) {
+          const auto start = Clock::now();
+          result = read(*hasty_, Extent{frames.first, 16}, pages);
+          took = Clock::now() - start;
+          if (first) ++reading;
+        }
+        if (took < kTimeout + kSlack) ++in_time;
+      });
+    }
+    ASSERT_TRUE(wait_until([&] { return reading == 6; }));
+    run("tc qdisc replace dev " + cable_ + " root netem loss 100%");
+    threads.clear();
+    EXPECT_EQ(in_time, 6U);
+    EXPECT_NE(hasty_->broken(), Errc::ok);
+    Pages pages(1);
+    const auto start = Clock::now();
+    EXPECT_NE(read(*hasty_, Extent{frames.first, 1}, pages), Errc::ok);
+    EXPECT_LT(Clock::now() - start, Millis(500)) << "a broken link says so at once";
+  }
+
+  std::string cable_;
+  std::unique_ptr<Link> hasty_;
+};
+
+TEST_F(RdmaCable, a_peer_that_vanished_is_given_up_in_time) {
+  cut_and_expect_all_to_end();
+  mend();
+}
+
+TEST_F(RdmaCable, a_peer_that_vanished_is_found_again) {
+  cut_and_expect_all_to_end();
+  mend();
+  std::unique_ptr<Link> again;
+  std::string why;
+  auto options = node_->options(Over::rdma);
+  options.connect_timeout = kTimeout;
+  const auto try_again = [&] {
+    auto link = comex::connect(node_->url(Over::rdma), options);
+    if (!link) return why = link.error().message, false;
+    again = *std::move(link);
+    return true;
+  };
+  ASSERT_TRUE(wait_until(try_again)) << why;
+  const Extent frames = granted_extent(*again, 64);
+  Pages pages(64, 3);
+  ASSERT_EQ(write(*again, frames, pages), Errc::ok);
+  pages.clear();
+  ASSERT_EQ(read(*again, frames, pages), Errc::ok);
+  EXPECT_TRUE(pages.are(3));
 }
 
 }  // namespace
