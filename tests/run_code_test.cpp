@@ -92,22 +92,11 @@ TEST_F(RunCode, a_node_that_hangs_is_read_around) {
   EXPECT_EQ(program.wait(), 0) << program.errors();
 }
 
-TEST_F(RunCode, a_drained_node_is_left) {
-  add_nodes(6);
-  auto program = touch();
-  ASSERT_EQ(program.read_line(), "filled") << program.errors();
-  const auto drained = run_comex({"drain", nodes_[0].tcp->text()}, folder_.path("."));
-  EXPECT_EQ(drained.code, 0) << drained.errors;
-  nodes_[0].process.kill();
-  expect_right(program.ask("end"));
-  EXPECT_EQ(program.wait(), 0) << program.errors();
-}
-
-// The checker forks, moves, discards and verifies every word with a quarter of its memory; the pages are encrypted.
+// The checker forks, moves, discards and verifies every word with half of its memory; the pages are encrypted.
 TEST_F(RunCode, every_word_is_right_while_a_node_goes) {
   add_nodes(5);
   auto program =
-      start({COMEX_CHECKER, "--seed", "11", "--threads", "2", "--set", "64", "--seconds", "1"}, {"--encrypt"});
+      start({COMEX_CHECKER, "--seed", "11", "--threads", "2", "--set", "32", "--seconds", "1"}, {"--encrypt"});
   EXPECT_EQ(program.wait(Millis(500)), std::nullopt) << program.errors();
   nodes_[2].process.kill();
   EXPECT_EQ(program.wait(Millis(60'000)), 0) << program.errors();

@@ -1,6 +1,6 @@
 // The read buffer: copies of remote pages that nobody has asked for yet, and those on their way here.
 //
-// Pages come in groups, one read each, which is begun and not waited for: several may be under way. Who wants a page
+// Pages come in groups, read together, which is begun and not waited for: several may be under way. Who wants a page
 // that is on its way waits for that read, and for no other. A page that is used leaves at once; of the groups, the
 // first to come is the first to go, with all of it that was never used.
 //
