@@ -26,6 +26,7 @@
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/report.h"
+#include "pool/code_text.h"
 
 namespace comex::bench {
 
@@ -336,6 +337,8 @@ struct ChaosCommand {
         ->check(CLI::Range(1, 100'000));
     command.add_option("--nodes", options.nodes, "Memory nodes (4)")->type_name("N")->check(CLI::Range(1, 50));
     command.add_option("--copies", options.copies, "Copies of each page (2)")->type_name("N")->check(CLI::Range(1, 3));
+    command.add_option("--code", options.code, "... or pages coded across nodes, as `comex run --code` does")
+        ->type_name("K+M");
     command.add_option("--programs", options.programs, "Programs at a time (2)")
         ->type_name("N")
         ->check(CLI::Range(1, 50));
@@ -345,6 +348,11 @@ struct ChaosCommand {
   }
 
   int run() {
+    const auto code = parse_code(options.code);
+    if (!options.code.empty() && (!code || code->nodes() > options.nodes)) {
+      return fail("--code: use one such as 4+1, and as many --nodes", kExitBadUsage);
+    }
+    if (code) options.copies = 1;
     if (options.copies > options.nodes) return fail("--copies: each is on another of the --nodes", kExitBadUsage);
     if (quick) options.make_quick();
     if (faults) options.faults = *faults;

@@ -40,9 +40,18 @@ TEST(BenchChaos, one_copy_a_clear_end) {
   EXPECT_GT(json["programs_well"].get<int>() + json["programs_stopped"].get<int>(), 0);
 }
 
+TEST(BenchChaos, coded_no_program_is_lost) {
+  if (::geteuid() != 0) GTEST_SKIP() << "network namespaces need root";
+  const Json json = storm({"--faults", "3", "--code", "4+1", "--nodes", "6", "--programs", "1", "--seed", "5"});
+  ASSERT_TRUE(json.is_object());
+  EXPECT_GT(json["programs_well"], 0);
+  EXPECT_EQ(json["programs_stopped"], 0);
+}
+
 TEST(BenchChaos, more_copies_than_nodes) {
   const TestFolder folder;
   EXPECT_EQ(run_comex({"bench", "chaos", "--nodes", "2", "--copies", "3"}, folder.path(".")).code, 2);
+  EXPECT_EQ(run_comex({"bench", "chaos", "--nodes", "4", "--code", "4+1"}, folder.path(".")).code, 2);
 }
 
 }  // namespace

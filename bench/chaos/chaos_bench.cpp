@@ -96,11 +96,12 @@ class Chaos {
     return fmt::format("tcp://{}:{}", ChaosNetwork::address(node), kPort);
   }
 
-  [[nodiscard]] std::vector<std::string> run_command(const std::string& pool, unsigned copies) const {
+  [[nodiscard]] std::vector<std::string> run_command(const std::string& pool, bool spread) const {
     std::vector<std::string> command = network_.inside(0);
     command.insert(command.end(), {beside_this_program("comex"), "run", "--at-once", "--local", "16M", "--pool", pool,
                                    "--secret-file", OwnNodes::secret_file(folder_)});
-    if (copies > 1) command.insert(command.end(), {"--replicas", std::to_string(copies)});
+    if (spread && options_.copies > 1) command.insert(command.end(), {"--replicas", std::to_string(options_.copies)});
+    if (spread && !options_.code.empty()) command.insert(command.end(), {"--code", options_.code});
     command.emplace_back("--");
     return command;
   }
@@ -108,7 +109,7 @@ class Chaos {
   Expected<void> start_program(unsigned i) {
     std::string pool;
     for (unsigned node = 1; node <= options_.nodes; ++node) pool += (pool.empty() ? "" : ",") + url(node);
-    std::vector<std::string> command = run_command(pool, options_.copies);
+    std::vector<std::string> command = run_command(pool, true);
     ++started_;
     command.insert(command.end(),
                    {beside_this_program(kChecker), "--seed", std::to_string(options_.seed * 1'000 + started_),
@@ -136,7 +137,7 @@ class Chaos {
   void note(ChaosProgram::End end, const std::string& last_words) {
     if (end == ChaosProgram::End::well) {
       ++figures_.ended_well;
-    } else if (end == ChaosProgram::End::stopped && options_.copies == 1) {
+    } else if (end == ChaosProgram::End::stopped && options_.copies == 1 && options_.code.empty()) {
       ++figures_.stopped;
     } else {
       figures_.wrong.push_back(fmt::format("after {} faults a program ended: {}", suffered_, last_words));
@@ -234,7 +235,7 @@ class Chaos {
 
   // Somebody whose pages are nowhere else, and who wants more than there is.
   Expected<void> begin_to_fill(unsigned node) {
-    std::vector<std::string> command = run_command(url(node), 1);
+    std::vector<std::string> command = run_command(url(node), false);
     command.insert(command.end(), {beside_this_program("comex-paging-load"), "--set",
                                    std::to_string(options_.node_bytes), "--pass", "random", "--pass", "random"});
     Expected<Child> hog = Child::spawn(command, folder_ + "/hog.log");
@@ -314,10 +315,10 @@ std::string to_text(const ChaosFigures& figures) {
     kinds += fmt::format("  {:>5}  {}\n", count, to_string(mishap));
   }
   std::string text = fmt::format(
-      "comex bench chaos: {} faults in {:.0f} s, seed {}; {} memory nodes, {} programs at a time, {} cop{} of each "
-      "page\n",
-      all, figures.seconds, options.seed, options.nodes, options.programs, options.copies,
-      options.copies == 1 ? "y" : "ies");
+      "comex bench chaos: {} faults in {:.0f} s, seed {}; {} memory nodes, {} programs at a time, {}\n", all,
+      figures.seconds, options.seed, options.nodes, options.programs,
+      options.code.empty() ? fmt::format("{} cop{} of each page", options.copies, options.copies == 1 ? "y" : "ies")
+                           : fmt::format("pages coded {}", options.code));
   text += kinds;
   text += fmt::format("programs: {} found every word right, {} were stopped with a word, {} ended otherwise\n",
                       figures.ended_well, figures.stopped, figures.wrong.size());
@@ -333,6 +334,7 @@ std::string to_json(const ChaosFigures& figures) {
                             {"seed", figures.options.seed},
                             {"nodes", figures.options.nodes},
                             {"copies", figures.options.copies},
+                            {"code", figures.options.code.empty() ? "none" : figures.options.code},
                             {"faults", faults},
                             {"programs_well", figures.ended_well},
                             {"programs_stopped", figures.stopped},

@@ -25,6 +25,7 @@ namespace comex::bench {
 struct ChaosOptions {
   unsigned nodes = 4;
   unsigned copies = 2;
+  std::string code;       // "4+1": coded, instead of copies; empty: not
   unsigned programs = 2;  // at a time
   unsigned faults = 200;
   std::uint64_t seed = 1;

@@ -14,6 +14,7 @@
 #include <toml++/toml.h>
 
 #include "base/units.h"
+#include "pool/code_text.h"
 
 namespace comex {
 namespace {
@@ -101,6 +102,16 @@ Expected<void> read_replicas(std::uint32_t& into, std::string_view text) {
     return invalid(fmt::format("'{}' is no number of copies; use 1, 2 or 3", text));
   }
   into = static_cast<std::uint32_t>(text.front() - '0');
+  return {};
+}
+
+Expected<void> read_code(Code& into, std::string_view text) {
+  if (text == "none") return into = {}, Expected<void>{};
+  const auto code = parse_code(text);
+  if (!code) {
+    return invalid(fmt::format("'{}' is no code; use pages+parity, from 2+1 to 5+1 and 4+2, or none", text));
+  }
+  into = *code;
   return {};
 }
 
@@ -218,6 +229,8 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_text(c.run.backup, t); }},
     Setting{"run.backup_size", "COMEX_BACKUP_SIZE", Kind::text, R"("8G")",
             [](Config& c, Text t) { return read_memory(c.run.backup_size, t); }},
+    Setting{"run.code", "COMEX_CODE", Kind::text, R"("4+1")",
+            [](Config& c, Text t) { return read_code(c.run.code, t); }},
     Setting{"run.summary", "COMEX_SUMMARY", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.summary, t); }},
 };

@@ -18,6 +18,7 @@
 #include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
 #include "pager/seal/choice.h"
+#include "pool/code.h"
 #include "run/delivery.h"
 
 namespace comex {
@@ -64,8 +65,12 @@ struct RunSettings {
   Checksums checksums = Checksums::automatic;
   bool encrypt = false;
   std::uint32_t replicas = 1;                // nodes that each page is kept on
+  Code code;                                 // how pages are coded across nodes
   std::string backup;                        // a folder; empty: none
   std::optional<std::uint64_t> backup_size;  // not set: half of what is free there
+
+  // That pages are spread over.
+  [[nodiscard]] std::uint32_t nodes() const { return code.coded() ? code.nodes() : replicas; }
 };
 
 struct Config {

@@ -84,6 +84,7 @@ evict = "clock"
 checksums = "off"
 encrypt = true
 replicas = 2
+code = "4+2"
 )")};
   const auto config = load();
   ASSERT_TRUE(config) << config.error().message;
@@ -118,6 +119,7 @@ replicas = 2
   EXPECT_EQ(config->run.checksums, Checksums::off);
   EXPECT_TRUE(config->run.encrypt);
   EXPECT_EQ(config->run.replicas, 2U);
+  EXPECT_EQ(config->run.code, (Code{4, 2}));
 }
 
 TEST_F(ConfigTest, laterWins_fileThenFileThenVariableThenFlag) {

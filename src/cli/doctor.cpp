@@ -79,11 +79,11 @@ std::vector<Finding> check_pool(const Config& config) {
   }
   if (const auto enough = check_replicas(config); !enough) {
     findings.push_back(Finding{"replicas", Verdict::missing, enough.error().message, ""});
-  } else if (serving.size() > 0 && count_domains(serving) < config.run.replicas) {
+  } else if (serving.size() > 0 && count_domains(serving) < config.run.nodes()) {
     findings.push_back(Finding{"replicas", Verdict::missing,
-                               fmt::format("{} copies of each page are asked for, and {} nodes serve that do not fail "
+                               fmt::format("pages are to be spread over {} nodes, and {} serve that do not fail "
                                            "together",
-                                           config.run.replicas, count_domains(serving)),
+                                           config.run.nodes(), count_domains(serving)),
                                "start `comex serve` on the others"});
   }
   const bool tls =
@@ -145,6 +145,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   flags->add(command, "--replicas", "run.replicas", "1|2|3", "On how many of them each page is to be kept");
   flags->add(command, "--backup", "run.backup", "DIR", "The folder that is to be the last resort");
   flags->add(command, "--backup-size", "run.backup_size", "SIZE|auto", "How much of its disk may be used");
+  flags->add(command, "--code", "run.code", "K+M", "... or how pages are to be coded across them");
   flags->add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
   auto json = std::make_shared<bool>(false);
   command.add_flag("--json", *json, "For programs");

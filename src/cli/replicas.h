@@ -1,4 +1,4 @@
-// Whether the pool that is configured has as many nodes as --replicas asks for.
+// Whether the pool that is configured has as many nodes as --replicas or --code asks for.
 // Thread safety: pure functions.
 #pragma once
 

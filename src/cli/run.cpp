@@ -58,7 +58,8 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   if (!link) return std::move(link).error();
   options.pool.link = *std::move(link);
   options.pool.nodes = config.pool.nodes;
-  options.pool.copies = config.run.replicas;
+  options.pool.copies = config.run.nodes();
+  options.code = config.run.code;
   if (auto enough = check_replicas(config); !enough) return std::move(enough).error();
   auto memory = read_host_memory();
   if (!memory) return std::move(memory).error();
@@ -82,7 +83,7 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   options.backup = *std::move(backup);
   // A disk is not to be trusted, whatever the rest of the pool is.
   const Checksums checksums = options.backup.folder.empty() ? config.run.checksums : Checksums::on;
-  launch.sealing = sealing_for(config.run.encrypt, checksums, network);
+  launch.sealing = sealing_for(config.run.encrypt, checksums, network || options.code.coded());
   if (!config.run.profile.empty()) {
     auto profile = find_profile(config.run.profile);
     if (!profile) return std::move(profile).error();
@@ -201,6 +202,9 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
   flags->config.add(command, "--pool", "pool.nodes", "URL,...", "Memory nodes to use (one of its own on this machine)");
   flags->config.add(command, "--replicas", "run.replicas", "1|2|3",
                     "On how many of them each page is kept, so that it outlives the others (1)");
+  flags->config.add(
+      command, "--code", "run.code", "K+M",
+      "... or code pages: K of them and M of parity on as many nodes, any K of which will do; 4+1 (none)");
   flags->config.add(command, "--backup", "run.backup", "DIR",
                     "A folder on a disk: where pages go when the pool is full, and where a copy is of those that have "
                     "one node");

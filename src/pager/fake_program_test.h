@@ -186,6 +186,7 @@ class FakeFrames final : public Frames {
     for (std::uint32_t i = 0; i < run.count; ++i) {
       EXPECT_EQ(used_[run.node.value].erase(run.first.value + i), 1U) << "a frame is given back that is not used";
       std::memset(at(run.at(i)), 0xee, kPageSize);
+      worn.erase(run.first.value + i);
       free_.insert({run.node.value, run.first.value + i});
     }
   }
@@ -238,6 +239,12 @@ class FakeFrames final : public Frames {
     return {{home, second}, copies()};
   }
   [[nodiscard]] std::uint32_t copies() const noexcept override { return copies_ ? 2 : 1; }
+
+  [[nodiscard]] bool spreads() const noexcept override { return spread; }
+  bool spread = false;
+  [[nodiscard]] bool tidies() const noexcept override { return !worn.empty(); }
+  [[nodiscard]] bool is_worn(Location home) const noexcept override { return worn.contains(home.frame.value); }
+  std::set<std::uint32_t> worn;  // frames that are to be given up, until they are; for a test with one thread
 
   // Each page is kept twice; the first copy is what the pager reads.
   void keep_two_copies() {

@@ -69,6 +69,20 @@ class PageTable {
       page = end;
     }
   }
+  // The same, until f returns false. Returns the page behind the last that it was called for, or the end.
+  template <typename F>
+  PageNo for_each_while(PageRun pages, F&& f) const {
+    for (PageNo page = pages.first; page < pages.end();) {
+      const PageNo leaf_end{(page.value | (kLeafPages - 1)) + 1};
+      const PageNo end = leaf_end < pages.end() ? leaf_end : pages.end();
+      Word* const word = find(page);
+      for (std::uint64_t i = 0; word != nullptr && i < end - page; ++i) {
+        if (!f(page + i, word[i])) return page + (i + 1);
+      }
+      page = end;
+    }
+    return pages.end();
+  }
 
  private:
   static constexpr std::uint64_t kRootSize = std::uint64_t{1} << (47 - kPageShift - kLeafShift);

@@ -19,7 +19,7 @@ std::uint32_t buffer_pages(const Share& budget, const Pager::Sizes& sizes) {
 }  // namespace
 
 Expected<std::unique_ptr<Pager>> Pager::create(const Parts& parts, StagingConfig staging) {
-  staging.memory = parts.memory.own(staging.batches * kBatchBytes);
+  staging.memory = parts.memory.own(staging.bytes(parts.frames.code()));
   if (staging.memory == nullptr) return Error{Errc::no_memory, "no memory for staging"};
   auto table = PageTable::create(parts.memory, parts.sealer.size());
   if (!table) return std::move(table).error();

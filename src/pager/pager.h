@@ -115,6 +115,8 @@ class Pager {
   std::uint64_t evict(std::uint64_t want) noexcept;
   // To be called now and then by the thread that evicts: notices what has arrived.
   void progress() noexcept;
+  // Writes some pages elsewhere whose frames are worn (Frames::is_worn). By one thread at a time.
+  void tidy() noexcept;
   // No node takes pages: what is local stays so, beyond the budget too, but for pages that need not be sent.
   [[nodiscard]] bool full() const noexcept { return full_.load(std::memory_order_relaxed); }
   // Lets everything that is staged land, or brings it back if no node takes it. As Staging::drain(). No transfer is
@@ -198,8 +200,9 @@ class Pager {
   // `there`: of the group, what is in the program's memory. REQUIRES: nothing of the group is unlocked yet.
   void tell_mapped(const Group& group, Slots there, std::uint32_t from_buffer, Faulter& faulter) noexcept;
   [[nodiscard]] std::uint32_t covered(const Group& group, Slots there) const noexcept;
-  struct Wanted;
-  Errc read(NodeId node, const Wanted& wanted, const Faulter& faulter) noexcept;
+  using Wanted = Reads<1 + Faulter::kMostAlong>;
+  Errc read(Wanted& wanted, const Faulter& faulter) noexcept;
+  [[nodiscard]] bool goes_along(Location place, NodeId node) const noexcept;
   // Of a group that has been read.
   struct Opened {
     Slots wrong = 0;   // not what was sent, and no copy is
@@ -210,7 +213,8 @@ class Pager {
   static Slots take_for_dirty(Group& group, const Faulter& faulter) noexcept;
   // A page that came wrong, once more, from each place that has it. False if none is right.
   bool mend(PageNo page, Location home, std::byte* into, Faulter& faulter) noexcept;
-  // It is there as if it had been written: its frame may have a wrong copy, and is given up. REQUIRES: locked; unlocks.
+  // It is there as if it had been written: its frame, which may have a wrong copy, or be worn, is given up. REQUIRES:
+  // locked; unlocks.
   void renew(PageNo page, Word& word, Location home) noexcept;
   Errc read_anywhere(Location home, std::byte* into) noexcept;
 
@@ -235,6 +239,8 @@ class Pager {
   Taken take(Victim victim, bool mercy) noexcept;
   Taken take_out(Victim victim, bool room, bool mercy) noexcept;
   void unload(Load& load) noexcept;
+  struct Worn;
+  void move_elsewhere(const Worn& worn) noexcept;
   void let_leave(const Taken& taken) noexcept;
   Slots send(const Taken& taken, const Seized& seized) noexcept;
 
@@ -253,6 +259,10 @@ class Pager {
   PagerStats own_stats_;
   PagerStats* stats_ = &own_stats_;
   std::atomic<bool> full_{false};
+  // Of the thread that tidies.
+  PageNo tidied_{};              // how far it came the last time
+  bool found_worn_ = false;      // since it began with the first
+  Clock::time_point tidy_at_{};  // there was nothing to be done: not again before
 };
 
 }  // namespace comex

@@ -20,13 +20,12 @@ struct Pager::Group {
   static constexpr std::uint32_t kMost = 1 + Faulter::kMostAlong;
   static_assert(kMost <= kBlockPages && kMost <= wire::kMaxSegments);
 
-  Group(const Miss& what, Word& word, Location at) noexcept
-      : miss(what), node(at.node), words{&word}, frames{at.frame} {
+  Group(const Miss& what, Word& word, Location at) noexcept : miss(what), words{&word}, places{at} {
     pages[0] = what.page;
   }
-  void add(PageNo page, Word& word, FrameNo frame) noexcept {
+  void add(PageNo page, Word& word, Location place) noexcept {
     pages[count] = page;
-    frames[count] = frame;
+    places[count] = place;
     words[count++] = &word;
   }
   [[nodiscard]] Line line() const noexcept { return {miss.page, miss.offset, plan.step}; }
@@ -64,32 +63,10 @@ struct Pager::Group {
   Miss miss;
   Plan plan;
   bool to_buffer = false;  // the plan is for the read buffer
-  NodeId node;             // where all of them are read from, if they are
   std::uint32_t count = 1;
   std::array<PageNo, kMost> pages;
   std::array<Word*, kMost> words;
-  std::array<FrameNo, kMost> frames;  // of the node
-};
-
-// Frames to be read, and where to.
-struct Pager::Wanted {
-  std::array<Segment, Group::kMost> segments;
-  std::size_t count = 0;
-
-  [[nodiscard]] std::uint32_t pages() const noexcept {
-    std::uint32_t sum = 0;
-    for (std::size_t i = 0; i < count; ++i) sum += segments[i].count;
-    return sum;
-  }
-  // Frames that follow one another, into memory that does, are one segment.
-  void add(FrameNo frame, std::byte* into) noexcept {
-    Segment* const last = count > 0 ? &segments[count - 1] : nullptr;
-    if (last != nullptr && last->first + last->count == frame && last->local + last->count * kPageSize == into) {
-      ++last->count;
-    } else {
-      segments[count++] = Segment{frame, 1, into};
-    }
-  }
+  std::array<Location, kMost> places;  // where they are read from, if they are
 };
 
 Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
@@ -121,15 +98,15 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   const auto bounce = [&](std::uint32_t i) { return faulter.bounce + i * kPageSize; };
   Wanted wanted;
   std::uint32_t from_buffer = 0;  // of those that come along
-  if (!buffered) wanted.add(group.frames[0], bounce(0));
+  if (!buffered) wanted.add(group.places[0], bounce(0));
   for (std::uint32_t i = 1; i < group.count; ++i) {
     if (buffer_.take(group.pages[i], bounce(i))) {
       ++from_buffer;
     } else {
-      wanted.add(group.frames[i], bounce(i));
+      wanted.add(group.places[i], bounce(i));
     }
   }
-  Errc result = wanted.count > 0 ? read(node, wanted, faulter) : Errc::ok;
+  Errc result = wanted.pages() > 0 ? read(wanted, faulter) : Errc::ok;
   reading.end();
   if (result != Errc::ok) {
     // The page itself is what counts, and it may be elsewhere.
@@ -159,7 +136,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
     }
     const bool clean = (dirty >> i & 1) == 0;
     arrive(each, *group.words[i], PageState::remote);
-    if (clean && (opened.mended >> i & 1) != 0) {
+    if (clean && ((opened.mended >> i & 1) != 0 || frames_.is_worn(its_home))) {
       renew(each, *group.words[i], its_home);
       continue;
     }
@@ -245,6 +222,9 @@ void Pager::for_each_step(const Group& group, std::int64_t from, std::int64_t to
 void Pager::lock_others(Group& group, Entry entry) noexcept {
   const auto after = static_cast<std::int64_t>(std::min(group.plan.after, most_along_));
   const std::int64_t before = std::min<std::int64_t>(group.plan.before, most_along_ - after);
+  const NodeId node = group.places[0].node;
+  NodeSet nodes;
+  nodes.insert(node);
   for_each_step(group, -before, after, [&](PageNo other) {
     Word* const word = table_->find(other);
     Entry was;
@@ -252,8 +232,8 @@ void Pager::lock_others(Group& group, Entry entry) noexcept {
     // What the program may not touch would stay: eviction cannot read it.
     const bool remote = entry.is(PageState::remote);
     const Location place = remote ? frames_.place_of(was.location()) : Location{};
-    if ((!remote || place.node == group.node) && !was.hidden()) {
-      group.add(other, *word, place.frame);
+    if (!was.hidden() && (!remote || (goes_along(place, node) && nodes.insert(place.node)))) {
+      group.add(other, *word, place);
     } else {
       table_->unlock(other, *word);
     }
@@ -266,7 +246,7 @@ void Pager::read_ahead(const Group& group, NodeId node, Faulter& faulter) noexce
   const Plan& plan = group.plan;
   const bool beyond = !group.to_buffer && plan.mapped && plan.ahead > 0;
   if (!beyond && !group.to_buffer) return;
-  auto coming = buffer_.prepare(node);
+  auto coming = buffer_.prepare();
   if (!coming) return;
   std::array<std::pair<PageNo, Word*>, ReadBuffer::kGroupPages> locked;
   const std::int64_t after = plan.after;
@@ -277,11 +257,10 @@ void Pager::read_ahead(const Group& group, NodeId node, Faulter& faulter) noexce
                   Entry was;
                   if (word == nullptr || !table_->try_lock(*word, PageState::remote, &was)) return;
                   const Location place = frames_.place_of(was.location());
-                  if (place.node != node || was.hidden() || buffer_.has(other)) {
-                    return table_->unlock(other, *word);
-                  }
-                  locked[coming->count()] = {other, word};
-                  coming->add(other, place.frame);
+                  const bool free = goes_along(place, node) && !was.hidden() && !buffer_.has(other);
+                  // Nobody is waited for here, as would be to make a page of others.
+                  if (!free || place.node == kMade || !coming->add(other, place)) return table_->unlock(other, *word);
+                  locked[coming->count() - 1] = {other, word};
                 });
   const std::uint32_t count = coming->count();
   coming->begin();
@@ -355,8 +334,8 @@ bool Pager::mend(PageNo page, Location home, std::byte* into, Faulter& faulter) 
   bool seen = false;
   for (std::uint32_t copy = 0; copy < places.count; ++copy) {
     Wanted again;
-    again.add(places.at[copy].frame, into);
-    if (read(places.at[copy].node, again, faulter) != Errc::ok) continue;
+    again.add(places.at[copy], into);
+    if (read(again, faulter) != Errc::ok) continue;
     seen = true;
     if (is_right()) return true;
     faulter.wrong_at = places.at[copy];
@@ -372,15 +351,23 @@ void Pager::renew(PageNo page, Word& word, Location home) noexcept {
   release(home);
 }
 
-Errc Pager::read(NodeId node, const Wanted& wanted, const Faulter& faulter) noexcept {
+Errc Pager::read(Wanted& wanted, const Faulter& faulter) noexcept {
   const auto start = faulter.timed ? Clock::now() : Clock::time_point();
-  const Errc result = frames_.read(node, std::span(wanted.segments).first(wanted.count));
+  wanted.begin(frames_, Priority::urgent);
+  const Errc result = wanted.wait(frames_);
   if (result == Errc::ok && faulter.timed) {
     const Nanos took = Clock::now() - start;
-    frames_.saw_read(node, wanted.pages(), took);
+    const NodeId node = wanted.nodes()[0];
+    if (wanted.nodes().count() == 1) frames_.saw_read(node, wanted.pages(), took);
     costs_[!frames_.is_near(node)].note(wanted.pages(), static_cast<std::uint64_t>(took.count()));
   }
   return result;
+}
+
+// Whether it can be read along with a page of that node. Nobody waits for a node that may not answer for the sake of a
+// page that was not asked for.
+bool Pager::goes_along(Location place, NodeId node) const noexcept {
+  return place.node == node || (place.node != kNowhere && frames_.spreads());
 }
 
 // After a read has failed: from wherever the page can be had, for as long as that may be.

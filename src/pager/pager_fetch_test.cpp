@@ -126,6 +126,27 @@ TEST_F(PlannedTest, fault_leavesOutWhatIsAtAnotherNode) {
   EXPECT_EQ(frames_->reads(), 1);
 }
 
+TEST_F(PlannedTest, fault_bringsAlongFromSeveralNodesWhereNeighboursAreSpread) {
+  begin(1024, 1024, 2, planned_);
+  (void)frames_->take(frames_->at_hand() / 2 - 512);  // most of the first
+  for (std::uint32_t page = 0; page < 1024; ++page) store(page, 1000 + page);
+  send_all();
+  frames_->spread = true;
+  planned_.at = kFirst;
+  planned_.planned = {.step = {33}, .after = 31};
+  Pages all;
+  for (std::uint32_t page = 0; page < 1024; page += 33) all.push_back(page);
+  EXPECT_EQ(load(0), 1000U);
+  EXPECT_EQ(resident(), all);
+  EXPECT_EQ(frames_->reads(), 2) << "one for each node";
+  // So does what is to wait.
+  planned_.at = kFirst + 1;
+  planned_.planned = {.step = {40}, .after = 25, .mapped = false};
+  EXPECT_EQ(load(1), 1001U);
+  EXPECT_EQ(frames_->reads(), 5) << "the page itself, and the others from both";
+  expect_all_as_written();
+}
+
 TEST_F(PlannedTest, fault_strideIntoTheBuffer) {
   begin_remote(100, {.step = {10}, .after = 3, .before = 2, .mapped = false});
   EXPECT_EQ(load(100), 1100U);

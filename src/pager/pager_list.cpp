@@ -52,7 +52,7 @@ void Pager::ask_for_list(const Miss& miss, const Plan& plan, Faulter& faulter) n
 // read can be begun.
 std::optional<std::uint32_t> Pager::ask_for_some(Listed& listed) noexcept {
   const NodeId node = listed.pages[0].where.node;
-  auto coming = buffer_.prepare(node);
+  auto coming = buffer_.prepare();
   if (!coming) return std::nullopt;
   const auto begin = listed.pages.begin();
   const auto end = begin + listed.count;
@@ -72,7 +72,7 @@ std::optional<std::uint32_t> Pager::ask_for_some(Listed& listed) noexcept {
   listed.count = static_cast<std::uint32_t>(std::move(others, end, begin) - begin);
   std::sort(locked.begin(), locked.begin() + count,
             [](const auto& a, const auto& b) { return a.where.frame < b.where.frame; });
-  for (std::uint32_t i = 0; i < count; ++i) coming->add(locked[i].number, locked[i].where.frame);
+  for (std::uint32_t i = 0; i < count; ++i) (void)coming->add(locked[i].number, locked[i].where);
   coming->begin();
   for (std::uint32_t i = 0; i < count; ++i) table_->unlock(locked[i].number, *locked[i].word);
   return count;

@@ -219,5 +219,45 @@ TEST_F(PagerCipherTest, fault_refusesAnOlderPageOfTheSameFrame) {
   EXPECT_EQ(resolve(7, false), Served::lost);
 }
 
+// --- pages that are to be elsewhere ---
+
+TEST_P(PagerSealTest, tidy_writesPagesElsewhereWhoseFramesAreWorn) {
+  begin_remote();
+  for (std::uint32_t page = 0; page < kPages; page += 2) frames_->worn.insert(location(page).frame.value);
+  const auto still_worn = [&] {
+    std::uint32_t count = 0;
+    for (std::uint32_t page = 0; page < kPages; ++page) count += frames_->is_worn(location(page));
+    return count;
+  };
+  for (int turn = 0; still_worn() > 0; ++turn) {
+    ASSERT_LT(turn, 100);
+    pager_->tidy();
+    ASSERT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
+  }
+  EXPECT_EQ(frames_->used(), kPages);
+  for (std::uint32_t page = 0; page < kPages; ++page) EXPECT_EQ(load(page), value_of(page));
+}
+
+TEST_P(PagerSealTest, tidy_leavesAWrongPageWhereItIs) {
+  begin_remote();
+  spoil(7);
+  const Location before = location(7);
+  frames_->worn.insert(before.frame.value);
+  pager_->tidy();
+  EXPECT_EQ(location(7), before);
+  EXPECT_EQ(resolve(7, false), Served::lost);
+}
+
+TEST_P(PagerSealTest, fault_aPageWhoseFrameIsWornIsSentAgain) {
+  begin_remote();
+  frames_->worn.insert(location(7).frame.value);
+  EXPECT_EQ(load(7), value_of(7));
+  EXPECT_EQ(frames_->used(), kPages - 1);
+  EXPECT_EQ(load(8), value_of(8));
+  EXPECT_EQ(frames_->used(), kPages - 1) << "others keep theirs";
+  send_all();
+  EXPECT_EQ(load(7), value_of(7));
+}
+
 }  // namespace
 }  // namespace comex

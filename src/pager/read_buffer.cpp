@@ -70,8 +70,7 @@ bool ReadBuffer::take(PageNo page, std::byte* to, Nanos* lead) noexcept {
 }
 
 bool ReadBuffer::wait_for(Group& group) noexcept {
-  const Errc result = group.transfer.done() ? group.transfer.result() : frames_.wait(group.node, group.transfer);
-  return result == Errc::ok;
+  return group.reads.wait(frames_) == Errc::ok;
 }
 
 // --- what comes ---
@@ -81,18 +80,18 @@ void ReadBuffer::clear(Group& group) noexcept {
     if (group.pages[slot] != PageNo{}) remove(*link_to(group.pages[slot]));
   }
   group.count = 0;
-  group.segment_count = 0;
+  group.reads.clear();
 }
 
 bool ReadBuffer::notice(Group& group) noexcept {
-  if (group.state != State::reading || !group.transfer.done()) return false;
+  if (group.state != State::reading || !group.reads.done()) return false;
   group.state = State::here;
   frames_.end_reads(group.ticket);
   --under_way_;
   return true;
 }
 
-std::optional<ReadBuffer::Coming> ReadBuffer::prepare(NodeId node) noexcept {
+std::optional<ReadBuffer::Coming> ReadBuffer::prepare() noexcept {
   if (count_ == 0) return std::nullopt;
   const std::lock_guard lock(mutex_);
   Group& group = groups_[next_];
@@ -107,20 +106,13 @@ std::optional<ReadBuffer::Coming> ReadBuffer::prepare(NodeId node) noexcept {
   next_ = (next_ + 1) % count_;
   group.state = State::filling;
   group.ticket = frames_.begin_reads();
-  group.node = node;
   ++under_way_;
   return Coming(*this, group);
 }
 
-void ReadBuffer::add(Group& group, PageNo page, FrameNo frame) noexcept {
+bool ReadBuffer::add(Group& group, PageNo page, Location place) noexcept {
   const std::uint32_t slot = group.count;
-  std::byte* const into = bytes_of(group, slot);
-  Segment* const last = group.segment_count > 0 ? &group.segments[group.segment_count - 1] : nullptr;
-  if (last != nullptr && last->first + last->count == frame) {
-    ++last->count;
-  } else {
-    group.segments[group.segment_count++] = Segment{frame, 1, into};
-  }
+  if (!group.reads.add(place, bytes_of(group, slot))) return false;
   const std::lock_guard lock(mutex_);
   group.pages[slot] = page;
   ++group.count;
@@ -129,6 +121,7 @@ void ReadBuffer::add(Group& group, PageNo page, FrameNo frame) noexcept {
   links_[number - 1] = head;
   head = static_cast<SlotNo>(number);
   held_.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 void ReadBuffer::begin(Group& group) noexcept {
@@ -139,9 +132,8 @@ void ReadBuffer::begin(Group& group) noexcept {
     --under_way_;
     return;
   }
-  new (&group.transfer) Transfer(Direction::read, std::span(group.segments).first(group.segment_count), Priority::bulk);
   group.asked = Clock::now();
-  frames_.submit(group.node, group.transfer);
+  group.reads.begin(frames_, Priority::bulk);
   const std::lock_guard lock(mutex_);
   group.state = State::reading;
 }
@@ -149,15 +141,15 @@ void ReadBuffer::begin(Group& group) noexcept {
 void ReadBuffer::progress() noexcept {
   if (count_ == 0) return;
   for (std::uint32_t i = 0; i < count_; ++i) {
-    NodeId node;
+    NodeSet nodes;
     {
       const std::lock_guard lock(mutex_);
       if (under_way_ == 0) return;
       Group& group = groups_[i];
       if (group.state != State::reading || notice(group)) continue;
-      node = group.node;
+      nodes = group.reads.nodes();
     }
-    frames_.poll(node);
+    for (std::uint32_t node = 0; node < nodes.count(); ++node) frames_.poll(nodes[node]);
   }
 }
 

@@ -1,6 +1,6 @@
 // The read buffer: copies of remote pages that nobody has asked for yet, and those on their way here.
 //
-// Pages come in groups, one read each, which is begun and not waited for: several may be under way. Who wants a page
+// Pages come in groups, read together, which is begun and not waited for: several may be under way. Who wants a page
 // that is on its way waits for that read, and for no other. A page that is used leaves at once; of the groups, the
 // first to come is the first to go, with all of it that was never used.
 //
@@ -23,6 +23,7 @@
 #include "base/mutex.h"
 #include "pager/memory.h"
 #include "pager/page.h"
+#include "pager/reads.h"
 #include "pool/frames.h"
 
 namespace comex {
@@ -43,9 +44,9 @@ class ReadBuffer {
   // Here, or on its way.
   [[nodiscard]] bool has(PageNo page) noexcept;
 
-  // A read of several pages of one node: to be filled, and begun. None if too many are under way already.
+  // A read of several pages: to be filled, and begun. None if too many are under way already.
   class Coming;
-  [[nodiscard]] std::optional<Coming> prepare(NodeId node) noexcept;
+  [[nodiscard]] std::optional<Coming> prepare() noexcept;
 
   // To be called now and then: notices what has come.
   void progress() noexcept;
@@ -58,15 +59,12 @@ class ReadBuffer {
 
   struct Group {
     State state = State::free;
-    NodeId node;
     std::uint32_t ticket = 0;  // of Frames::begin_reads(), while it is filled or read
     std::uint32_t count = 0;
     std::uint32_t pins = 0;  // threads that look at it without the lock
     std::array<PageNo, kGroupPages> pages;
     Clock::time_point asked;
-    Transfer transfer;
-    std::array<Segment, kGroupPages> segments;
-    std::size_t segment_count = 0;
+    Reads<kGroupPages> reads;
   };
 
   // --- REQUIRES: mutex_ ---
@@ -77,7 +75,7 @@ class ReadBuffer {
   bool notice(Group& group) noexcept;
 
   void begin(Group& group) noexcept;
-  void add(Group& group, PageNo page, FrameNo frame) noexcept;
+  bool add(Group& group, PageNo page, Location place) noexcept;
   // Waits for what is under way with it. REQUIRES: pinned, and not mutex_.
   [[nodiscard]] bool wait_for(Group& group) noexcept;
   [[nodiscard]] std::byte* bytes_of(const Group& group, std::uint32_t slot) const noexcept {
@@ -103,9 +101,9 @@ class ReadBuffer::Coming {
   Coming(ReadBuffer& buffer, Group& group) : buffer_(buffer), group_(group) {}
   [[nodiscard]] bool full() const noexcept { return group_.count == kGroupPages; }
   [[nodiscard]] std::uint32_t count() const noexcept { return group_.count; }
-  // REQUIRES: not full, the entry is locked by this thread, and stays locked until the read has begun; the page is not
-  // here. The frame is where it was found to be since prepare().
-  void add(PageNo page, FrameNo frame) noexcept { buffer_.add(group_, page, frame); }
+  // False if it is full, or on too many nodes. REQUIRES: the entry is locked by this thread, and stays locked until the
+  // read has begun; the page is not here. The place is where it was found to be since prepare().
+  bool add(PageNo page, Location place) noexcept { return buffer_.add(group_, page, place); }
   // With nothing in it, gives it up.
   void begin() noexcept { buffer_.begin(group_); }
 

@@ -33,9 +33,9 @@ class ReadBufferTest : public ::testing::Test {
   }
   // Page i is in frame i.
   static bool begin(ReadBuffer& buffer, std::uint32_t first, std::uint32_t count) {
-    auto coming = buffer.prepare(kNode);
+    auto coming = buffer.prepare();
     if (!coming) return false;
-    for (std::uint32_t i = first; i < first + count; ++i) coming->add(PageNo{i}, FrameNo{i});
+    for (std::uint32_t i = first; i < first + count; ++i) coming->add(PageNo{i}, {kNode, FrameNo{i}});
     coming->begin();
     return true;
   }
@@ -160,9 +160,9 @@ TEST_F(ReadBufferTest, threads_takeWhatTheyAskedFor) {
   const auto work = [&](std::uint32_t first) {
     for (std::uint32_t turn = 0; turn < 2000; ++turn) {
       const std::uint32_t from = first + (turn % 4) * 8;
-      auto coming = buffer.prepare(kNode);
+      auto coming = buffer.prepare();
       for (std::uint32_t i = from; coming && i < from + 8; ++i) {
-        if (!buffer.has(PageNo{i})) coming->add(PageNo{i}, FrameNo{i});
+        if (!buffer.has(PageNo{i})) coming->add(PageNo{i}, {kNode, FrameNo{i}});
       }
       if (coming) coming->begin();
       for (std::uint32_t i = from; i < from + 8; i += 2) {

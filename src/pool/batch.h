@@ -8,6 +8,14 @@
 //
 // A page has landed when it is written to all its places.
 //
+// Where pages are coded (pool/code.h) the batch is whole columns: all its slots are written, also those that are not to
+// land any more, or never had a page and are zeros. A run of homes is laid over the slots so that neighbours are
+// neighbours on a node:
+//
+//   slots     | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 |     a run of 8, columns of 4: 0 2 4 6 and 1 3 5 7
+//   homes     | 0 | 4 | 1 | 5 | 2 | 6 | 3 | 7 |     rows of a chunk: see run/chunk_map.h
+//   targets   after those of the copies, one per parity: what is a slot for them is a column here
+//
 // Fault path: everything here; nothing is allocated.
 #pragma once
 
@@ -20,6 +28,7 @@
 
 #include "base/units.h"
 #include "fabric/link.h"
+#include "pool/code.h"
 #include "pool/location.h"
 
 namespace comex {
@@ -43,6 +52,13 @@ void for_each_slot(Slots slots, F&& f) {
   for (; slots != 0; slots &= slots - 1) f(static_cast<std::uint32_t>(std::countr_zero(slots)));
 }
 
+// Slots whose pages are coded together: `first`, and so many further on each.
+struct Column {
+  std::uint8_t first = 0;
+  std::uint8_t step = 0;
+  [[nodiscard]] constexpr std::uint32_t slot(std::uint32_t row) const { return first + row * std::uint32_t{step}; }
+};
+
 struct Write {
   NodeId node;
   Slots slots = 0;
@@ -51,14 +67,18 @@ struct Write {
 
 // The frames of a batch, by slot.
 struct Homes {
-  std::array<Location, kBatchPages> at;  // of the slots in `placed`
-  Slots placed = 0;                      // have a frame
-  Slots starts = 0;                      // begin a run: the frame before may be in another slab
+  std::array<Location, kBatchPages> at;         // of the slots in `placed`
+  Slots placed = 0;                             // have a frame
+  Slots starts = 0;                             // begin a run: the frame before may be in another slab
+  std::array<Column, kBatchPages / 2> columns;  // of those that are laid, in order
+  Slots column_starts = 0;                      // of these, those that begin a run
 
-  void clear() { placed = starts = 0; }
+  void clear() { placed = starts = column_starts = 0; }
   // Gives the lowest slots of `slots` the frames of `run`, in order; returns those that got one.
   // REQUIRES: run.count <= the number of slots.
   Slots assign(Slots slots, const Run& run);
+  // Gives the slots from `first` on the frames of whole columns. REQUIRES: both are multiples of code.data.
+  void lay(std::uint32_t first, const Run& run, Code code);
   // Takes their frames away, handing each to `give_back`.
   template <typename F>
   void release(Slots slots, F&& give_back) {
@@ -109,7 +129,7 @@ struct Batch {
   // Of the thread that has the batch while it is busy, and of nobody in other states.
   Run run;  // what was taken at opening
   Homes homes;
-  std::span<Target> targets;  // as many as there are copies
+  std::span<Target> targets;  // as many as there are copies, and parities
   std::uint32_t ticket = 0;   // of Frames::begin_writes(), while writes are under way
 };
 

@@ -87,7 +87,7 @@ TEST_F(TargetTest, prepare_scatteredFramesStayWithinTheLimits) {
     assign(Slots{1} << slot, FrameRun{slot % 2 == 0 ? kA : kB, FrameNo{slot * 10}, 1});
   }
   prepare(~Slots{0}, memory_.data());
-  EXPECT_EQ(target_.write_count, 64U);
+  EXPECT_EQ(target_.write_count, 2U) << "one for each node, however they take turns";
   for (const Write& write : target_.pending_writes()) EXPECT_EQ(write.transfer.check(), Errc::ok);
 }
 

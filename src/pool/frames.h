@@ -16,15 +16,18 @@
 #include "base/clock.h"
 #include "base/expected.h"
 #include "fabric/transfer.h"
+#include "pool/code.h"
 #include "pool/location.h"
 
 namespace comex {
 
 inline constexpr std::uint32_t kMostCopies = 3;
+inline constexpr std::uint32_t kMostPlaces = Code::kMostNodes;
+static_assert(kMostCopies <= kMostPlaces);
 
-// Where the copies of a page are.
+// Where the copies of a page are, or what it can be had from.
 struct Places {
-  std::array<Location, kMostCopies> at{};
+  std::array<Location, kMostPlaces> at{};
   std::uint32_t count = 0;
 };
 
@@ -32,7 +35,7 @@ class Frames {
  public:
   virtual ~Frames() = default;
 
-  // Up to `want` contiguous frames, of what is at hand.
+  // Up to `want` contiguous frames, of what is at hand. Where pages are coded, whole columns: see code().
   virtual std::optional<Run> take(std::uint32_t want) noexcept = 0;
   // Frames that were taken and never written.
   virtual void put_back(const Run& run) noexcept = 0;
@@ -53,6 +56,19 @@ class Frames {
   [[nodiscard]] virtual Places readable_places(Location home) const noexcept { return places_of(home); }
   // What places_of() has at most.
   [[nodiscard]] virtual std::uint32_t copies() const noexcept { return 1; }
+  // Pages may be coded, in columns of code().data frames that follow one another. A column is written once, all of it
+  // with its parity, and frames of it are taken again only when all have been given back. What is taken and put back
+  // are whole columns.
+  [[nodiscard]] virtual Code code() const noexcept { return {}; }
+  // Whether neighbours are on several nodes. Then each that place_of() names is one that answers.
+  [[nodiscard]] virtual bool spreads() const noexcept { return code().coded(); }
+  // Where the parity of the frame's column is to be written, in order: code().parity places, of which those that are
+  // lost are kNowhere. To be asked after places_of().
+  [[nodiscard]] virtual Places parity_of(Location) const noexcept { return {}; }
+  // Whether pages are to be written elsewhere whose frame is_worn(): their column is mostly empty, and cannot be used
+  // again while they are there.
+  [[nodiscard]] virtual bool tidies() const noexcept { return false; }
+  [[nodiscard]] virtual bool is_worn(Location) const noexcept { return false; }
   // To be called before the look at places_of(), and with what it returned when all writes there have ended.
   virtual std::uint32_t begin_writes() noexcept { return 0; }
   // A page is in all its places now. To be called before end_writes().

@@ -15,6 +15,8 @@ namespace comex {
 
 // Never an index of the directory.
 inline constexpr NodeId kNowhere{UINT16_MAX};
+// Nor this: a page that is made of others, which is what its frame number says.
+inline constexpr NodeId kMade{UINT16_MAX - 1};
 
 struct Location {
   NodeId node;

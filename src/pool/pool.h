@@ -129,7 +129,7 @@ class Pool final : public Frames {
   std::mutex plan_mutex_;  // guards placement_ and the choice below; never held across a call to a node
   Placement placement_;
   // Read by take() as hints.
-  std::array<std::atomic<std::size_t>, kMostCopies> active_;  // the first `copies`
+  std::array<std::atomic<std::size_t>, kMostPlaces> active_;  // the first `copies`
   std::atomic<std::size_t> standby_{kNobody};
 
   std::vector<std::unique_ptr<Keeper>> keepers_;  // last: their threads use all of the above

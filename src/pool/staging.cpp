@@ -13,7 +13,7 @@ Expected<std::unique_ptr<Staging>> Staging::create(Frames& frames, const Staging
   if (config.batches == 0) return Error{Errc::invalid, "staging needs at least one batch"};
   void* memory = config.memory;
   if (memory == nullptr) {
-    memory = mmap(nullptr, config.batches * kBatchBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memory = mmap(nullptr, config.bytes(frames.code()), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
   if (memory == MAP_FAILED) return system_error("cannot allocate the staging buffers");
   return std::unique_ptr<Staging>(new Staging(frames, config, std::move(landed), static_cast<std::byte*>(memory)));
@@ -22,13 +22,15 @@ Expected<std::unique_ptr<Staging>> Staging::create(Frames& frames, const Staging
 Staging::Staging(Frames& frames, const StagingConfig& config, Landed landed, std::byte* memory)
     : frames_(frames),
       config_(config),
+      code_(frames.code()),
       landed_(std::move(landed)),
       memory_(memory),
       index_(config.batches * kBatchPages),
       copies_(frames.copies()),
       batches_(std::make_unique<Batch[]>(config.batches)),
-      targets_(std::make_unique<Target[]>(std::size_t{config.batches} * copies_)) {
-  for (std::uint32_t i = 0; i < config.batches; ++i) batches_[i].targets = {&targets_[i * copies_], copies_};
+      targets_(std::make_unique<Target[]>(std::size_t{config.batches} * (copies_ + code_.parity))) {
+  const std::uint32_t each = copies_ + code_.parity;
+  for (std::uint32_t i = 0; i < config.batches; ++i) batches_[i].targets = {&targets_[i * each], each};
 }
 
 Staging::~Staging() {
@@ -36,10 +38,10 @@ Staging::~Staging() {
     Batch& batch = batches_[i];
     if (batch.state == BatchState::free || batch.state == BatchState::draining) continue;
     if (batch.state == BatchState::writing) collect(batch, true);
-    frames_.put_back(batch.run.from(std::min(batch.count, batch.run.count)));
-    release(batch, batch.homes.placed & slots_below(batch.count));
+    frames_.put_back(code_.coded() ? batch.run : batch.run.from(std::min(batch.count, batch.run.count)));
+    release(batch, batch.homes.placed & slots_below(used(batch)));
   }
-  if (config_.memory == nullptr) munmap(memory_, config_.batches * kBatchBytes);
+  if (config_.memory == nullptr) munmap(memory_, config_.bytes(code_));
 }
 
 std::span<std::byte> Staging::memory() const noexcept {
@@ -57,6 +59,12 @@ void Staging::release(Batch& batch, Slots slots) noexcept {
 
 std::byte* Staging::memory_of(const Batch& batch) const noexcept {
   return memory_ + static_cast<std::size_t>(&batch - batches_.get()) * kBatchBytes;
+}
+
+std::byte* Staging::parity_of(const Batch& batch, std::uint32_t which) const noexcept {
+  const auto number = static_cast<std::size_t>(&batch - batches_.get());
+  const std::size_t before = number * StagingConfig::parity_pages(code_) + which * (kBatchPages / code_.data);
+  return memory_ + config_.batches * kBatchBytes + before * kPageSize;
 }
 
 // --- in ---
@@ -81,11 +89,12 @@ bool Staging::open_batch() noexcept {
     batches_[opened].state = BatchState::busy;
   }
   Batch& batch = batches_[opened];
-  batch.capacity = kBatchPages;
-  const auto run = frames_.take(kBatchPages);
+  batch.capacity = code_.round_down(kBatchPages);
+  const auto run = frames_.take(batch.capacity);
   batch.run = run.value_or(Run{});
   if (run) {
-    batch.homes.assign(slots_below(run->count), *run);
+    // Columns are laid when it is known how many there are.
+    if (!code_.coded()) batch.homes.assign(slots_below(run->count), *run);
     if (run->count >= config_.short_run) batch.capacity = run->count;
   }
   {
@@ -132,6 +141,10 @@ void Staging::commit(const Reservation& reservation, std::uint64_t abandoned) no
   Batch& batch = batch_of(reservation.first);
   const std::uint32_t first = reservation.first % kBatchPages;
   bool mine = false;
+  // Where pages are coded it is written all the same: not with what was there before.
+  if (code_.coded()) {
+    for_each_slot(abandoned, [&](std::uint32_t i) { std::memset(reservation.memory + i * kPageSize, 0, kPageSize); });
+  }
   {
     const std::lock_guard lock(mutex_);
     for (std::uint32_t i = 0; i < reservation.count; ++i) {

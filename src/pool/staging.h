@@ -15,6 +15,10 @@
 // Where frames stand for several copies, all are written at once. If one of them cannot be written the page gets
 // another frame: so what has landed is in every place that its frame had when it was written.
 //
+// Where pages are coded, the thread that drives a batch codes it, and writes the parity along. If any of its writes
+// fails the whole batch gets other frames: no frame is ever written a second time. See "Coded pages" in
+// docs/design-notes.md.
+//
 // Thread safety: all functions from any thread. mutex_ guards the index, the states and the masks of the batches; it is
 // never held across a copy, a write, a callback or a call to the frames. A batch in state `busy` belongs to the thread
 // that put it there, which does the slow things without the mutex; this is how several batches are under way at once
@@ -50,6 +54,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "pool/batch.h"
+#include "pool/erasure.h"
 #include "pool/event_count.h"
 #include "pool/frames.h"
 #include "pool/location.h"
@@ -61,7 +66,11 @@ struct StagingConfig {
   std::uint32_t batches = 16;    // of 64 pages: 4 MiB, some milliseconds of writing at full speed
   std::uint32_t short_run = 16;  // pages: a run shorter than this does not make a batch of its own
   unsigned attempts = 3;         // nodes tried in one go before a batch waits
-  std::byte* memory = nullptr;   // for the pages, page-aligned, batches * kBatchBytes; none: staging maps its own
+  std::byte* memory = nullptr;   // for the pages, page-aligned, as much as bytes(); none: staging maps its own
+
+  [[nodiscard]] std::size_t bytes(Code code) const { return batches * (kBatchPages + parity_pages(code)) * kPageSize; }
+  // Of one batch.
+  [[nodiscard]] static std::uint32_t parity_pages(Code code) { return kBatchPages / code.data * code.parity; }
 };
 
 struct StagingStats {
@@ -148,6 +157,9 @@ class Staging {
   Staging(Frames& frames, const StagingConfig& config, Landed landed, std::byte* memory);
   [[nodiscard]] Batch& batch_of(std::uint32_t slot) const noexcept { return batches_[slot / kBatchPages]; }
   [[nodiscard]] std::byte* memory_of(const Batch& batch) const noexcept;
+  [[nodiscard]] std::byte* parity_of(const Batch& batch, std::uint32_t which) const noexcept;
+  // Slots that are written: all that have a page, and what it takes to complete the last column.
+  [[nodiscard]] std::uint32_t used(const Batch& batch) const noexcept { return code_.round_up(batch.count); }
 
   // --- REQUIRES: mutex_ ---
   std::optional<Reservation> carve(std::span<const Tag> tags) noexcept;
@@ -166,6 +178,10 @@ class Staging {
   bool find_places(Batch& batch, Slots live) noexcept;
   Slots look_up_places(Batch& batch, Slots slots) noexcept;
   bool launch(Batch& batch) noexcept;
+  // --- staging_code.cpp: where pages are coded ---
+  bool find_columns(Batch& batch) noexcept;
+  bool look_up_columns(Batch& batch) noexcept;
+  void encode(Batch& batch) noexcept;
   Outcome collect(Batch& batch, bool wait) noexcept;
   void conclude(Batch& batch, Outcome outcome) noexcept;
   void land(Batch& batch) noexcept;
@@ -177,6 +193,7 @@ class Staging {
 
   Frames& frames_;
   const StagingConfig config_;
+  const Code code_;
   const Landed landed_;
   std::byte* const memory_;
   EventCount moved_;  // a batch became free, or landed

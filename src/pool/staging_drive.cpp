@@ -12,10 +12,11 @@ void Staging::hand_over(Batch& batch, BatchState state) noexcept {
 }
 
 void Staging::pursue(Batch& batch) noexcept {
-  if (Run& run = batch.run; run.count > batch.count) {  // what was taken at opening and not used goes back, once
-    batch.homes.placed &= slots_below(batch.count);
-    frames_.put_back(run.from(batch.count));
-    run.count = batch.count;
+  const std::uint32_t need = used(batch);
+  if (Run& run = batch.run; run.count > need) {  // what was taken at opening and not used goes back, once
+    batch.homes.placed &= slots_below(need);
+    frames_.put_back(run.from(need));
+    run.count = need;
   }
   for (unsigned attempt = 0; attempt < config_.attempts && launch(batch); ++attempt) {
     const Outcome outcome = collect(batch, false);
@@ -65,15 +66,23 @@ bool Staging::launch(Batch& batch) noexcept {
     live = batch.live;  // it only shrinks from here on
   }
   batch.ticket = frames_.begin_writes();
-  if (!find_places(batch, live)) {
+  const bool columns = code_.coded() && live != 0;
+  if (code_.coded() && live == 0) frames_.put_back(std::exchange(batch.run, Run{}));
+  if (!(columns ? find_columns(batch) : find_places(batch, live))) {
     frames_.end_writes(batch.ticket);
     return false;
   }
   std::uint64_t writes = 0;
-  for (Target& target : batch.targets) {
+  if (columns) encode(batch);
+  for (std::uint32_t i = 0; i < batch.targets.size(); ++i) {
+    Target& target = batch.targets[i];
     // All of it, also what was acknowledged in an earlier attempt: that node may be lost by now, and the bytes are
     // here.
-    target.prepare(batch.homes.starts, memory_of(batch));
+    if (i < copies_) {
+      target.prepare(batch.homes.starts, memory_of(batch));
+    } else {
+      target.prepare(batch.homes.column_starts, parity_of(batch, i - copies_));
+    }
     for (Write& write : target.pending_writes()) frames_.submit(write.node, write.transfer);
     writes += target.write_count;
   }
@@ -104,6 +113,7 @@ Staging::Outcome Staging::collect(Batch& batch, bool wait) noexcept {
     for_each_slot(batch.targets[0].slots, [&](std::uint32_t slot) { frames_.wrote(batch.homes.at[slot]); });
   }
   frames_.end_writes(batch.ticket);
+  if (code_.coded() && failed > 0) homeless = batch.homes.placed;  // none of its columns is written twice
   release(batch, homeless);  // only now: a copy of them may have been under way to another node
   const std::lock_guard lock(mutex_);
   totals_.failed_writes += failed;

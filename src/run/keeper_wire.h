@@ -11,7 +11,8 @@
 //   process -> keeper
 //   type       body               descriptors
 //   hello      Hello              none          first of all, once. The sender's credentials come from the kernel
-//   want       Want               none          grant me so many frames more than I have asked for so far
+//   want       Want               none          grant me so many frames more than I have asked for so far:
+//                                               whole columns, where pages are coded
 //   give_back  Runs, runs         none          I hold these no longer, and no transfer of them is under way
 //   heir       none               none          make a connection for the child I am about to fork
 //   lanes      NodeRef            none          my lanes to that node broke: new ones, please. Sent before the
@@ -40,6 +41,8 @@
 //   began
 //                                               before you heard of it is under way; give back what you have at hand
 //   place      Since              none          late places up to this can be used: you know their nodes and slabs
+//   tidy       Tidy               none          where pages are coded: write pages elsewhere that are in columns which
+//                                               are mostly empty, or do not
 //   closing    Closing            none          the keeper ends the connection, and why
 //
 // After node a tcp or relayed node is away until back brings lanes; an shm node can be used at once, and so can the
@@ -57,6 +60,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "pool/code.h"
 #include "pool/location.h"
 
 namespace comex::keeper_wire {
@@ -90,6 +94,7 @@ enum class Type : std::uint32_t {
   closing,
   seal,
   place,
+  tidy,
 };
 
 enum class Medium : std::uint8_t { shm = 1, tcp = 2, disk = 3, relayed = 4 };
@@ -115,6 +120,7 @@ struct Runs {
 struct Welcome {
   std::uint32_t version = kVersion;
   std::uint32_t copies = 1;  // that chunks usually have
+  Code code;                 // how pages are coded
 };
 
 // Text for people, cut to fit.
@@ -160,6 +166,10 @@ struct Seal {
 
 struct Since {
   std::uint32_t since = 0;
+};
+
+struct Tidy {
+  std::uint32_t wanted = 0;
 };
 
 struct Closing {

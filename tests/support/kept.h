@@ -36,6 +36,9 @@ class Kept {
   // `memory` is each node's.
   explicit Kept(Over over, std::uint64_t memory = TestNode::kMemory, std::size_t nodes = 1, std::uint32_t copies = 1,
                 KeeperConfig config = {});
+  // ... whose pages are coded.
+  Kept(Over over, std::uint64_t memory, std::size_t nodes, Code code)
+      : Kept(over, memory, nodes, code.nodes(), coded(code)) {}
   ~Kept();
 
   [[nodiscard]] const std::string& name() const { return name_; }  // where the keeper listens
@@ -59,6 +62,12 @@ class Kept {
   [[nodiscard]] bool processes_soon(std::size_t processes) const;
 
  private:
+  static KeeperConfig coded(Code code) {
+    KeeperConfig config;
+    config.code = code;
+    return config;
+  }
+
   struct Node {
     ServerConfig config;
     std::unique_ptr<Server> server;

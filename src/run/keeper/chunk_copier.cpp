@@ -7,12 +7,19 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "pool/erasure.h"
 #include "run/keeper_wire.h"
 
 namespace comex {
 
-ChunkCopier::ChunkCopier(Frames& frames, const BackupFile* disk, std::uint64_t rate, int wake)
-    : frames_(frames), disk_(disk), rate_(rate), wake_(wake), buffer_(kBatchBytes), thread_([this] { run(); }) {}
+ChunkCopier::ChunkCopier(Frames& frames, const BackupFile* disk, Code code, std::uint64_t rate, int wake)
+    : frames_(frames),
+      disk_(disk),
+      code_(code),
+      rate_(rate),
+      wake_(wake),
+      buffer_((code.data + 1) * run_bytes(code)),
+      thread_([this] { run(); }) {}
 
 ChunkCopier::~ChunkCopier() {
   {
@@ -23,9 +30,9 @@ ChunkCopier::~ChunkCopier() {
   thread_.join();
 }
 
-void ChunkCopier::copy(const Job& job) {
+void ChunkCopier::copy(Job job) {
   const std::lock_guard lock(mutex_);
-  jobs_.push_back(job);
+  jobs_.push_back(std::move(job));
   changed_.notify_all();
 }
 
@@ -41,29 +48,46 @@ void ChunkCopier::run() {
     changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
     changed_.wait_until(lock, free_at, [this] { return stopping_; });
     if (stopping_) return;
-    const Job job = jobs_.front();
+    Job job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
     const Errc result = move(job);
-    const Nanos took(job.from.extent().bytes() * 1'000'000'000 / rate_);
+    const Nanos took(job.to.extent().bytes() * job.from.size() * 1'000'000'000 / rate_);
     free_at = std::max(free_at, Clock::now() - took) + took;
     lock.lock();
-    results_.push_back({job, result});
+    results_.push_back({std::move(job), result});
     (void)::eventfd_write(wake_, 1);
   }
 }
 
 // As bulk: faults are served before it.
 Errc ChunkCopier::move(const Job& job) {
-  const auto go = [&](Direction direction, const Run& run) {
-    const std::array segment{Segment{run.first, run.count, buffer_.data()}};
+  const auto go = [&](Direction direction, const Run& run, std::byte* local) {
+    const std::array segment{Segment{run.first, run.count, local}};
     if (run.node == keeper_wire::kDisk) return disk_->move(direction, segment[0]);
     Transfer transfer(direction, segment, Priority::bulk);
     frames_.submit(run.node, transfer);
     return frames_.wait(run.node, transfer);
   };
-  const Errc read = go(Direction::read, job.from);
-  return read == Errc::ok ? go(Direction::write, job.to) : read;
+  for (std::size_t i = 0; i < job.from.size(); ++i) {
+    const Errc read = go(Direction::read, job.from[i].run, buffer(i));
+    if (read != Errc::ok) return read;
+  }
+  if (job.from.size() == 1) return go(Direction::write, job.to, buffer(0));
+  make(job);
+  return go(Direction::write, job.to, buffer(code_.data));
+}
+
+void ChunkCopier::make(const Job& job) {
+  const Erasure erasure(code_);
+  std::array<std::uint32_t, Code::kMostData> rows{};
+  for (std::uint32_t i = 0; i < code_.data; ++i) rows[i] = job.from[i].row;
+  const Factors factors = erasure.solve(job.row, std::span(rows).first(code_.data));
+  for (std::size_t page = 0; page < job.to.count; ++page) {
+    Pages pages{};
+    for (std::uint32_t i = 0; i < code_.data; ++i) pages[i] = buffer(i) + page * kPageSize;
+    erasure.combine(factors, pages, buffer(code_.data) + page * kPageSize);
+  }
 }
 
 }  // namespace comex

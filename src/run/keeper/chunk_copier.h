@@ -1,4 +1,5 @@
-// Copies chunks from one node to another, one after the other, on a thread of its own and not faster than it may.
+// Copies chunks from one node to another, one after the other, on a thread of its own and not faster than it may. Where
+// pages are coded, what is copied is made of the other rows.
 //
 // Thread safety: all functions from any thread.
 #pragma once
@@ -20,10 +21,15 @@ namespace comex {
 
 class ChunkCopier {
  public:
+  struct Source {
+    std::uint32_t row = 0;
+    Run run;
+  };
   struct Job {
     ChunkNo chunk;
-    Run from;
-    Run to;  // as long
+    std::vector<Source> from;  // one that is copied, or as many as the code has data, which it is made of
+    Run to;                    // as long as each of them
+    std::uint32_t row = 0;
   };
   struct Result {
     Job job;
@@ -32,23 +38,27 @@ class ChunkCopier {
 
   // `wake` is an eventfd to write to when there is a result. `rate`: bytes in a second, at most. `disk`: where chunks
   // may come from, too; it must outlive this, and may be null.
-  ChunkCopier(Frames& frames, const BackupFile* disk, std::uint64_t rate, int wake);
+  ChunkCopier(Frames& frames, const BackupFile* disk, Code code, std::uint64_t rate, int wake);
   // Waits for the transfer that is under way.
   ~ChunkCopier();
 
   // REQUIRES: nobody writes to either until there is a result.
-  void copy(const Job& job);
+  void copy(Job job);
   std::vector<Result> results();
 
  private:
   void run();
   Errc move(const Job& job);
+  void make(const Job& job);
+  [[nodiscard]] static std::size_t run_bytes(Code code) { return most_columns(code) * kPageSize; }
+  [[nodiscard]] std::byte* buffer(std::size_t source) const { return buffer_.data() + source * run_bytes(code_); }
 
   Frames& frames_;
   const BackupFile* const disk_;
+  const Code code_;
   const std::uint64_t rate_;
   const int wake_;
-  const AlignedBytes buffer_;  // of the thread
+  const AlignedBytes buffer_;  // of the thread: a run for each source, and one for what is made of them
   std::mutex mutex_;           // guards all below
   std::condition_variable changed_;
   std::deque<Job> jobs_;

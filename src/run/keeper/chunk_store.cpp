@@ -14,6 +14,7 @@ namespace comex {
 namespace {
 
 constexpr std::uint64_t kLittle = 4'096;  // homes: up to 16 MiB of free ones are no waste, nor are as many as are used
+constexpr std::uint64_t kCodedShare = 8;  // ... but of coded ones, which are to save memory, one of eight
 
 constexpr std::uint64_t bits_of(std::uint32_t first, std::uint32_t count) {
   return slots_below(count) << first;
@@ -42,8 +43,8 @@ Stretch longest(std::uint64_t bits) {
 
 }  // namespace
 
-Expected<std::unique_ptr<ChunkStore>> ChunkStore::make(std::uint32_t copies, GiveBack give_back) {
-  std::unique_ptr<ChunkStore> store(new ChunkStore(copies, std::move(give_back)));
+Expected<std::unique_ptr<ChunkStore>> ChunkStore::make(std::uint32_t copies, GiveBack give_back, Code code) {
+  std::unique_ptr<ChunkStore> store(new ChunkStore(copies, std::move(give_back), code));
   store->file_ = Fd(memfd_create("comex-chunks", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!store->file_ || ftruncate(store->file_.get(), ChunkMap::kBytes) != 0) return system_error("cannot make the map");
   void* const map =
@@ -84,13 +85,44 @@ bool ChunkStore::whole(const Chunk& chunk) const {
   return chunk.free == slots_below(chunk.size);
 }
 
+Slots ChunkStore::open(const Chunk& chunk) const {
+  if (!code_.coded()) return chunk.free;
+  Slots all = chunk.free;  // from this home on, as many as a column has are free
+  for (std::uint32_t row = 1; row < code_.data; ++row) all &= chunk.free >> row;
+  Slots open = 0;
+  for (std::uint32_t first = 0; first < chunk.size; first += code_.data) {
+    if ((all >> first & 1) != 0) open |= bits_of(first, code_.data);
+  }
+  return open;
+}
+
+std::uint32_t ChunkStore::open_count(const Chunk& chunk) const {
+  return static_cast<std::uint32_t>(std::popcount(open(chunk)));
+}
+
+void ChunkStore::count_free(const Chunk& chunk, bool comes) {
+  if (chunk.lost) return;
+  const std::uint64_t open = open_count(chunk);
+  const std::uint64_t dead = static_cast<std::uint64_t>(std::popcount(chunk.free)) - open;
+  free_[chunk.kind] += comes ? open : -open;
+  dead_ += comes ? dead : -dead;
+}
+
+void ChunkStore::set_free(std::uint32_t number, Slots free) {
+  Chunk& chunk = chunks_[number];
+  count_free(chunk, false);
+  chunk.free = free;
+  count_free(chunk, true);
+  if (code_.coded()) map_[number].free.store(free, std::memory_order_relaxed);
+}
+
 void ChunkStore::settle(std::uint32_t number) {
   Chunk& chunk = chunks_[number];
   if (chunk.sealed) return;
   if (whole(chunk)) return drop(number);
   if (chunk.list == kAside) return;
   unlink(number);
-  if (!chunk.lost) link(number, static_cast<std::uint32_t>(std::popcount(chunk.free)));
+  if (!chunk.lost) link(number, open_count(chunk));
 }
 
 void ChunkStore::drop(std::uint32_t number) {
@@ -98,8 +130,10 @@ void ChunkStore::drop(std::uint32_t number) {
   Chunk& chunk = chunks_[number];
   const Places was = places(ChunkNo{number});
   if (const auto part = backup(ChunkNo{number})) give_back_(*part);
-  for (std::uint32_t i = 0; i < was.count; ++i) give_back_(Run{was.at[i].node, was.at[i].frame, chunk.size});
-  if (!chunk.lost) free_[chunk.kind] -= chunk.size;
+  for (std::uint32_t i = 0; i < was.count; ++i) {
+    give_back_(Run{was.at[i].node, was.at[i].frame, length(ChunkNo{number})});
+  }
+  count_free(chunk, false);
   if (chunk.thin) thin_ -= chunk.size;
   chunk = Chunk{};
   unused_.push_back(number);
@@ -118,17 +152,16 @@ std::optional<ChunkNo> ChunkStore::add(std::span<const Run> places) {
     chunks_.emplace_back();
   }
   ChunkEntry& entry = map_[number];
-  for (std::size_t i = 0; i < kMostCopies; ++i) {
+  for (std::size_t i = 0; i < entry.places.size(); ++i) {
     const bool there = i < places.size();
     entry.places[i].store(there ? ChunkEntry::encode(places[i].at(0), false) : 0, std::memory_order_relaxed);
   }
   entry.since.store(0, std::memory_order_relaxed);
   entry.flags.store(0, std::memory_order_relaxed);
   Chunk& chunk = chunks_[number];
-  chunk.size = static_cast<std::uint8_t>(places.front().count);
-  chunk.free = slots_below(chunk.size);
+  chunk.size = static_cast<std::uint8_t>(places.front().count * code_.data);
   chunk.kind = places.front().node == keeper_wire::kDisk ? Kind::disk : Kind::nodes;
-  free_[chunk.kind] += chunk.size;
+  set_free(number, slots_below(chunk.size));
   link(number, chunk.size);
   count_places(number);
   return ChunkNo{number};
@@ -148,12 +181,11 @@ std::optional<Run> ChunkStore::take_from(Kind kind, std::uint32_t want, const Ad
         continue;
       }
       Chunk& chunk = chunks_[number];
-      const Stretch stretch = longest(chunk.free);
+      const Stretch stretch = longest(open(chunk));
       const std::uint32_t count = std::min(want, stretch.count);
-      chunk.free &= ~bits_of(stretch.first, count);
-      free_[kind] -= count;
+      set_free(number, chunk.free & ~bits_of(stretch.first, count));
       used_[kind] += count;
-      link(number, static_cast<std::uint32_t>(std::popcount(chunk.free)));
+      link(number, open_count(chunk));
       return Run{kHome, first_home(ChunkNo{number}) + stretch.first, count};
     }
   }
@@ -164,23 +196,23 @@ void ChunkStore::look_again() {
   while (heads_[Kind::nodes][kAside] != kNone) {
     const std::uint32_t number = heads_[Kind::nodes][kAside];
     unlink(number);
-    link(number, static_cast<std::uint32_t>(std::popcount(chunks_[number].free)));
+    link(number, open_count(chunks_[number]));
   }
 }
 
 void ChunkStore::give_back(const Run& homes) {
   for_each_slab(homes.extent(), kChunkOrder, [&](std::uint32_t number, std::uint32_t first, std::uint32_t count) {
-    Chunk& chunk = chunks_[number];
-    chunk.free |= bits_of(first, count);
+    const Chunk& chunk = chunks_[number];
+    set_free(number, chunk.free | bits_of(first, count));
     used_[chunk.kind] -= count;
-    if (!chunk.lost) free_[chunk.kind] += count;
     settle(number);
     return true;
   });
 }
 
 bool ChunkStore::wasteful() const {
-  return free_[Kind::nodes] > std::max(kLittle, used_[Kind::nodes]);
+  const std::uint64_t used = used_[Kind::nodes];
+  return free_[Kind::nodes] > std::max(kLittle, code_.coded() ? used / kCodedShare : used);
 }
 
 std::uint32_t ChunkStore::most_free() const {
@@ -194,13 +226,32 @@ std::uint32_t ChunkStore::most_free() const {
 
 Places ChunkStore::places(ChunkNo chunk) const {
   Places places;
-  if (at(chunk).lost) return places;
+  if (at(chunk).lost && !code_.coded()) return places;
   for (const auto& word : map_[chunk.value].places) {
     const std::uint64_t place = word.load(std::memory_order_relaxed);
     if ((place & ChunkEntry::kThere) == 0 || (place & ChunkEntry::kBackup) != 0) continue;
     places.at[places.count++] = ChunkEntry::decode(place, 0);
   }
   return places;
+}
+
+std::optional<Location> ChunkStore::row(ChunkNo chunk, std::uint32_t number) const {
+  const std::uint64_t place = map_[chunk.value].places[number].load(std::memory_order_relaxed);
+  if ((place & ChunkEntry::kThere) == 0) return std::nullopt;
+  return ChunkEntry::decode(place, 0);
+}
+
+std::uint32_t ChunkStore::find_row(ChunkNo chunk, std::optional<Location> place) const {
+  std::uint32_t number = 0;
+  while (number + 1 < copies_ && row(chunk, number) != place) ++number;
+  return number;
+}
+
+bool ChunkStore::writable(ChunkNo chunk) const {
+  for (std::uint32_t number = 0; code_.coded() && number < code_.data; ++number) {
+    if (!row(chunk, number)) return false;
+  }
+  return true;
 }
 
 // The first of which these bits are so; nullptr if there is none.
@@ -234,13 +285,13 @@ void ChunkStore::add_backup(ChunkNo chunk, const Run& part) {
 
 void ChunkStore::change_kind(std::uint32_t number, Kind kind) {
   Chunk& chunk = chunks_[number];
-  const auto free = static_cast<std::uint32_t>(std::popcount(chunk.free));
-  if (!chunk.lost) free_[chunk.kind] -= free;
-  used_[chunk.kind] -= chunk.size - free;
+  const std::uint32_t used = chunk.size - static_cast<std::uint32_t>(std::popcount(chunk.free));
+  count_free(chunk, false);
+  used_[chunk.kind] -= used;
   chunk.kind = kind;
-  free_[kind] += free;
-  used_[kind] += chunk.size - free;
   chunk.lost = false;
+  used_[kind] += used;
+  count_free(chunk, true);
 }
 
 // At every moment of it the map says of a home that is taken where it is.
@@ -257,7 +308,7 @@ void ChunkStore::revive(ChunkNo chunk) {
 void ChunkStore::count_places(std::uint32_t number) {
   Chunk& chunk = chunks_[number];
   const std::uint32_t count = places(ChunkNo{number}).count;
-  const bool thin = count > 0 && count < copies_ && chunk.kind == Kind::nodes;
+  const bool thin = !chunk.lost && count < copies_ && chunk.kind == Kind::nodes;
   if (thin != chunk.thin) thin_ += thin ? chunk.size : -std::uint64_t{chunk.size};
   chunk.thin = thin;
 }
@@ -281,19 +332,20 @@ ChunkStore::Loss ChunkStore::lose(NodeId node) {
       if ((place & ChunkEntry::kThere) != 0 && ChunkEntry::decode(place, 0).node == node) on_it = &word;
     }
     if (on_it == nullptr) continue;
-    if (places(ChunkNo{number}).count > 1) {
+    if (places(ChunkNo{number}).count > code_.data) {
       on_it->store(0, std::memory_order_release);
       count_places(number);
       loss.fewer_places.push_back(ChunkNo{number});
       continue;
     }
-    // The entry stays as it is: by it a process knows which node had its page.
+    // The entry stays as it is: by it a process knows which node had its page. Of a code it has the other rows, whose
+    // pages can still be read.
+    if (code_.coded()) on_it->store(0, std::memory_order_release);
+    loss.gone += chunk.size - static_cast<std::uint32_t>(std::popcount(chunk.free));
+    count_free(chunk, false);
     chunk.lost = true;
     if (backup(ChunkNo{number})) loss.backed_up.push_back(ChunkNo{number});
     count_places(number);
-    const auto free = static_cast<std::uint32_t>(std::popcount(chunk.free));
-    loss.gone += chunk.size - free;
-    free_[chunk.kind] -= free;
     unlink(number);
     settle(number);
   }
@@ -312,11 +364,12 @@ void ChunkStore::unseal(ChunkNo chunk) {
   settle(chunk.value);
 }
 
-void ChunkStore::add_place(ChunkNo chunk, const Run& place, std::uint32_t since) {
+void ChunkStore::add_place(ChunkNo chunk, std::uint32_t row, const Run& place, std::uint32_t since) {
   // Before the place: who sees the place sees since when it may be used.
   map_[chunk.value].since.store(since, std::memory_order_relaxed);
   auto* const old = is_on_disk(chunk) ? find_word(chunk, ChunkEntry::kThere, ChunkEntry::kThere) : nullptr;
-  find_word(chunk, ChunkEntry::kThere, 0)->store(ChunkEntry::encode(place.at(0), true), std::memory_order_release);
+  auto* const free = code_.coded() ? &map_[chunk.value].places[row] : find_word(chunk, ChunkEntry::kThere, 0);
+  free->store(ChunkEntry::encode(place.at(0), true), std::memory_order_release);
   if (old != nullptr) {
     old->fetch_or(ChunkEntry::kBackup, std::memory_order_release);
     change_kind(chunk.value, Kind::nodes);
@@ -324,7 +377,7 @@ void ChunkStore::add_place(ChunkNo chunk, const Run& place, std::uint32_t since)
   count_places(chunk.value);
 }
 
-bool ChunkStore::move_place(ChunkNo chunk, const Run& from, const Run& to, std::uint32_t since) {
+bool ChunkStore::move_place(ChunkNo chunk, std::uint32_t row, const Run& from, const Run& to, std::uint32_t since) {
   ChunkEntry& entry = map_[chunk.value];
   for (auto& word : entry.places) {
     const std::uint64_t place = word.load(std::memory_order_relaxed);
@@ -333,7 +386,7 @@ bool ChunkStore::move_place(ChunkNo chunk, const Run& from, const Run& to, std::
     word.store(ChunkEntry::encode(to.at(0), true), std::memory_order_release);
     return true;
   }
-  add_place(chunk, to, since);
+  add_place(chunk, row, to, since);
   return false;
 }
 

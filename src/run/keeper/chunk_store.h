@@ -6,6 +6,9 @@
 // make for few segments in a read. How many free homes there may be beside those in use before no new chunk is made:
 // wasteful(). Chunks on disk are apart from the others: their homes are for when there is nothing else.
 //
+// Where pages are coded, homes are taken in whole columns, and those of a column not again before all of it was given
+// back: what is left of it needs the rest, which stays as it was written. See "Coded pages" in docs/design-notes.md.
+//
 // Thread safety: none; belongs to the keeper's loop.
 //
 // Invariants:
@@ -37,8 +40,9 @@ class ChunkStore {
   using GiveBack = std::function<void(const Run&)>;
   using Admits = std::function<bool(ChunkNo)>;
 
-  // Chunks are to have so many places. `give_back` is for frames of nodes. Errc::io if the map cannot be made.
-  static Expected<std::unique_ptr<ChunkStore>> make(std::uint32_t copies, GiveBack give_back);
+  // Chunks are to have so many places: code.nodes() where there is a code. `give_back` is for frames of nodes. Errc::io
+  // if the map cannot be made.
+  static Expected<std::unique_ptr<ChunkStore>> make(std::uint32_t copies, GiveBack give_back, Code code = {});
   ~ChunkStore();
   ChunkStore(const ChunkStore&) = delete;
   ChunkStore& operator=(const ChunkStore&) = delete;
@@ -46,10 +50,11 @@ class ChunkStore {
   // The map, for a process to read: nobody can map it to write any more.
   [[nodiscard]] Fd file() const { return file_.duplicate(); }
 
-  // A chunk of these places, which are equally long; all its homes are free. Nothing if there are too many.
+  // A chunk of these places, which are equally long; all its homes are free. Of a code the last may be missing. Nothing
+  // if there are too many.
   std::optional<ChunkNo> add(std::span<const Run> places);
   // Free homes in a row, up to `want`, of a chunk that `admits`. What it does not admit is not looked at again before
-  // look_again().
+  // look_again(). Of a code: whole columns. REQUIRES: `want` is.
   std::optional<Run> take(std::uint32_t want, const Admits& admits) { return take_from(Kind::nodes, want, admits); }
   // ... of one that is on disk.
   std::optional<Run> take_on_disk(std::uint32_t want);
@@ -64,17 +69,28 @@ class ChunkStore {
   [[nodiscard]] std::uint64_t used() const { return used_[Kind::nodes] + used_[Kind::disk]; }
   [[nodiscard]] std::uint64_t used_on_disk() const { return used_[Kind::disk]; }
   [[nodiscard]] std::uint64_t free() const { return free_[Kind::nodes] + free_[Kind::disk]; }
+  // Of a code: homes that nobody holds, and which cannot be taken for the sake of the others in their columns.
+  [[nodiscard]] std::uint64_t dead() const { return dead_; }
   // Homes of chunks that have fewer places than they should.
   [[nodiscard]] std::uint64_t thin() const { return thin_; }
 
   // No chunk has this number, or a higher one.
   [[nodiscard]] std::uint32_t end() const { return static_cast<std::uint32_t>(chunks_.size()); }
-  // Where its first home is, in all copies but a backup; none if they are lost.
+  // Where its first home is, in all copies but a backup; none if they are lost. Of a code: the rows that there are.
   [[nodiscard]] Places places(ChunkNo chunk) const;
+  // Of a code: where a row begins; nothing if it is missing.
+  [[nodiscard]] std::optional<Location> row(ChunkNo chunk, std::uint32_t number) const;
+  // Of a code: the row that has this place, or the first that has none. REQUIRES: there is one.
+  [[nodiscard]] std::uint32_t find_row(ChunkNo chunk, std::optional<Location> place) const;
+  // Whether all that is written to it can be: of a code, if no row of data is missing.
+  [[nodiscard]] bool writable(ChunkNo chunk) const;
   // Homes of it; 0 if there is no such chunk.
   [[nodiscard]] std::uint32_t size(ChunkNo chunk) const;
+  // Frames of each of its places.
+  [[nodiscard]] std::uint32_t length(ChunkNo chunk) const { return size(chunk) / code_.data; }
   [[nodiscard]] std::uint32_t since(ChunkNo chunk) const;
   [[nodiscard]] bool is_on_disk(ChunkNo chunk) const { return at(chunk).kind == Kind::disk; }
+  // It has too few places ever to have more.
   [[nodiscard]] bool lost(ChunkNo chunk) const { return at(chunk).lost; }
   // A bit for each home that is taken.
   [[nodiscard]] Slots used_homes(ChunkNo chunk) const { return slots_below(at(chunk).size) & ~at(chunk).free; }
@@ -85,7 +101,7 @@ class ChunkStore {
 
   // A session is lost, and with it the places on it.
   struct Loss {
-    std::uint64_t gone = 0;             // homes in use that have no other place
+    std::uint64_t gone = 0;             // homes in use that have no other place, or whose column has lost too many
     std::vector<ChunkNo> fewer_places;  // chunks that have
     std::vector<ChunkNo> backed_up;     // chunks that have not, but a copy of some of their pages on the disk
   };
@@ -94,12 +110,12 @@ class ChunkStore {
   void seal(ChunkNo chunk);
   void unseal(ChunkNo chunk);
   [[nodiscard]] bool sealed(ChunkNo chunk) const { return at(chunk).sealed; }
-  // One place more, on a node. Of a chunk that was on disk alone, that becomes its backup.
-  // REQUIRES: sealed, and has_room_for_place(). Those who hear of `since` may use it.
-  void add_place(ChunkNo chunk, const Run& place, std::uint32_t since);
-  // One place for another, which is as long. The old is the caller's from now on; false if the chunk had it no more,
-  // and got one place more. REQUIRES: as add_place().
-  bool move_place(ChunkNo chunk, const Run& from, const Run& to, std::uint32_t since);
+  // One place more, on a node; of a code, for that row. Of a chunk that was on disk alone, that becomes its backup.
+  // REQUIRES: sealed, and has_room_for_place(), or the row is missing. Those who hear of `since` may use it.
+  void add_place(ChunkNo chunk, std::uint32_t row, const Run& place, std::uint32_t since);
+  // One place for another, which is as long, and of the same row. The old is the caller's from now on; false if the
+  // chunk had it no more, and got one place more. REQUIRES: as add_place().
+  bool move_place(ChunkNo chunk, std::uint32_t row, const Run& from, const Run& to, std::uint32_t since);
   // Chunks that have a place in one of these slabs of the node, by their frames there.
   [[nodiscard]] std::vector<ChunkNo> in_slabs(NodeId node, unsigned slab_order,
                                               std::span<const std::uint32_t> slabs) const;
@@ -124,15 +140,22 @@ class ChunkStore {
     std::uint8_t size = 0;  // homes; 0: there is no such chunk
     Kind kind = Kind::nodes;
     bool sealed = false;
-    bool lost = false;  // has no place any more
+    bool lost = false;  // has no place any more, or of a code too few
     bool thin = false;  // has some, and too few
   };
 
-  ChunkStore(std::uint32_t copies, GiveBack give_back) : copies_(copies), give_back_(std::move(give_back)) {
+  ChunkStore(std::uint32_t copies, GiveBack give_back, Code code)
+      : copies_(copies), code_(code), give_back_(std::move(give_back)) {
     for (auto& heads : heads_) heads.fill(kNone);
   }
   [[nodiscard]] const Chunk& at(ChunkNo chunk) const { return chunks_[chunk.value]; }
   [[nodiscard]] bool whole(const Chunk& chunk) const;
+  // The homes that can be taken: those of columns of which nobody holds any.
+  [[nodiscard]] Slots open(const Chunk& chunk) const;
+  [[nodiscard]] std::uint32_t open_count(const Chunk& chunk) const;
+  void set_free(std::uint32_t number, Slots free);
+  // Its share of free_ and dead_ comes, or goes.
+  void count_free(const Chunk& chunk, bool comes);
   std::optional<Run> take_from(Kind kind, std::uint32_t want, const Admits& admits);
   [[nodiscard]] std::atomic<std::uint64_t>* find_word(ChunkNo chunk, std::uint64_t mask, std::uint64_t value) const;
   // REQUIRES: in no list.
@@ -145,6 +168,7 @@ class ChunkStore {
   void count_places(std::uint32_t number);
 
   const std::uint32_t copies_;
+  const Code code_;
   const GiveBack give_back_;
   Fd file_;
   ChunkEntry* map_ = nullptr;
@@ -153,6 +177,7 @@ class ChunkStore {
   std::array<std::array<std::uint32_t, kAside + 1>, 2> heads_;  // by kind
   std::array<std::uint64_t, 2> used_{};                         // homes that were taken
   std::array<std::uint64_t, 2> free_{};  // homes that can be taken, now or when they are admitted
+  std::uint64_t dead_ = 0;
   std::uint64_t thin_ = 0;
 };
 

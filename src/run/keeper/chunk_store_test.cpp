@@ -101,7 +101,7 @@ TEST_F(ChunkStoreTest, addPlace_inPlaceOfOneThatWasLost) {
   (void)take(10);
   (void)store_->lose(kA);
   store_->seal(chunk);
-  store_->add_place(chunk, {kC, FrameNo{500}, kChunkFrames}, 7);
+  store_->add_place(chunk, 0, {kC, FrameNo{500}, kChunkFrames}, 7);
   store_->unseal(chunk);
   EXPECT_EQ(store_->places(chunk).count, 2U);
   EXPECT_EQ(store_->since(chunk), 7U);
@@ -119,6 +119,77 @@ TEST_F(ChunkStoreTest, file_canBeReadAndNotWritten) {
   EXPECT_EQ(ChunkEntry::decode(entry.places[0].load(), 3), (Location{kA, FrameNo{80}}));
   EXPECT_EQ(entry.places[2].load(), 0U);
   munmap(map, kPageSize);
+}
+
+// --- coded ---
+
+class CodedChunkStoreTest : public ::testing::Test {
+ protected:
+  static bool any(ChunkNo) { return true; }
+  ChunkNo add(std::uint32_t columns, std::size_t places = 3) {
+    std::vector<FrameRun> runs;
+    for (std::uint16_t i = 0; i < places; ++i) {
+      runs.push_back({NodeId{static_cast<std::uint16_t>(i + 1)}, FrameNo{added_}, columns});
+    }
+    added_ += columns;
+    return store_->add(runs).value();
+  }
+  FrameRun take(std::uint32_t want) { return store_->take(want, any).value(); }
+  void give_back(FrameNo first, std::uint32_t count = 1) { store_->give_back({kHome, first, count}); }
+
+  std::uint32_t added_ = 0;
+  std::vector<FrameRun> given_back_;
+  std::unique_ptr<ChunkStore> store_ = *ChunkStore::make(
+      3, [this](const FrameRun& run) { given_back_.push_back(run); }, Code{2, 1});
+};
+
+TEST_F(CodedChunkStoreTest, take_aColumnAgainOnlyWhenAllOfItIsFree) {
+  (void)add(4);
+  const FrameRun homes = take(64);
+  EXPECT_EQ(homes.count, 8U);
+  give_back(homes.first + 2);
+  give_back(homes.first + 5);
+  EXPECT_EQ(store_->dead(), 2U);
+  EXPECT_FALSE(store_->take(2, any)) << "what is left of the columns needs what was given back";
+  give_back(homes.first + 4);
+  EXPECT_EQ(store_->dead(), 1U);
+  EXPECT_EQ(take(64), (FrameRun{kHome, homes.first + 4, 2}));
+}
+
+TEST_F(CodedChunkStoreTest, giveBack_theLastHomeGivesAllRowsBack) {
+  (void)add(4);
+  const FrameRun homes = take(8);
+  give_back(homes.first, 7);
+  EXPECT_TRUE(given_back_.empty());
+  give_back(homes.first + 7);
+  EXPECT_EQ(given_back_,
+            (std::vector{FrameRun{kA, FrameNo{0}, 4}, FrameRun{kB, FrameNo{0}, 4}, FrameRun{kC, FrameNo{0}, 4}}));
+  EXPECT_EQ(store_->used() + store_->free() + store_->dead(), 0U);
+}
+
+TEST_F(CodedChunkStoreTest, lose_asManyRowsAsThereIsParityAndOneMore) {
+  const ChunkNo chunk = add(4);
+  const FrameRun homes = take(4);
+  EXPECT_EQ(store_->lose(kB).fewer_places, std::vector{chunk});
+  EXPECT_EQ(store_->find_row(chunk, std::nullopt), 1U);
+  EXPECT_FALSE(store_->writable(chunk)) << "a row of data is missing";
+  EXPECT_EQ(store_->lose(kA).gone, 4U);
+  EXPECT_TRUE(store_->lost(chunk));
+  EXPECT_EQ(store_->places(chunk).count, 1U) << "what is there can be read, and is given back in the end";
+  store_->give_back(homes);
+  EXPECT_EQ(given_back_, (std::vector{FrameRun{kC, FrameNo{0}, 4}}));
+}
+
+TEST_F(CodedChunkStoreTest, writable_withoutParity) {
+  const ChunkNo chunk = add(4, 2);
+  (void)take(2);
+  EXPECT_TRUE(store_->writable(chunk));
+  EXPECT_EQ(store_->thin(), 8U);
+  store_->seal(chunk);
+  store_->add_place(chunk, store_->find_row(chunk, std::nullopt), {kC, FrameNo{9}, 4}, 1);
+  store_->unseal(chunk);
+  EXPECT_EQ(store_->thin(), 0U);
+  EXPECT_EQ(store_->row(chunk, 2), (Location{kC, FrameNo{9}}));
 }
 
 // Homes are taken and given back at random: none is handed out twice, and nothing is left in the end.
@@ -215,7 +286,7 @@ TEST_F(ChunkStoreDiskTest, addPlace_theDiskBecomesTheBackup) {
   const ChunkNo chunk = add(kPart);
   ASSERT_TRUE(store_->take_on_disk(3));
   store_->seal(chunk);
-  store_->add_place(chunk, kOnA, 1);
+  store_->add_place(chunk, 0, kOnA, 1);
   store_->unseal(chunk);
   EXPECT_EQ(store_->backup(chunk), kPart);
   EXPECT_EQ(store_->places(chunk).at[0], kOnA.at(0));

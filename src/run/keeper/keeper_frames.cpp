@@ -9,6 +9,12 @@ namespace comex {
 
 namespace kw = keeper_wire;
 
+namespace {
+
+constexpr std::uint64_t kLittleDead = 2'048;  // homes: 8 MiB
+
+}  // namespace
+
 // --- out ---
 
 // In turns, so that one that wants gigabytes does not keep the others waiting.
@@ -37,7 +43,8 @@ void KeeperServer::serve_wants() {
 bool KeeperServer::grant_some(Process& process) {
   std::vector<Run> runs;
   bool some = false;
-  auto want = static_cast<std::uint32_t>(std::min<std::uint64_t>(process.wanted, config_.turn));
+  auto want =
+      config_.code.round_down(static_cast<std::uint32_t>(std::min<std::uint64_t>(process.wanted, config_.turn)));
   while (want > 0 && runs.size() < kw::kMaxRuns) {
     const auto run = next_run(want);
     if (!run) break;
@@ -68,6 +75,7 @@ bool KeeperServer::grant_some(Process& process) {
 std::optional<Run> KeeperServer::next_run(std::uint32_t want) {
   const auto standing = [this](ChunkNo chunk) {
     const Places places = store_->places(chunk);
+    if (!store_->writable(chunk)) return false;
     return std::all_of(places.at.begin(), places.at.begin() + places.count, [this](const Location& place) {
       const Node& node = nodes_.at(place.node.value);
       return node.standing && !is_asked(node, place.frame);
@@ -87,7 +95,7 @@ bool KeeperServer::stands(NodeId id) const {
 }
 
 // Takes frames from the pool, in as many copies as there are to be, each on another node. With fewer copies if there
-// are no other nodes: better than not at all.
+// are no other nodes: better than not at all. Where pages are coded, there may be less parity.
 bool KeeperServer::make_chunks(std::uint32_t want) {
   std::vector<Run> places;
   std::vector<NodeId> used;
@@ -95,12 +103,13 @@ bool KeeperServer::make_chunks(std::uint32_t want) {
     for (const Run& place : places) pool_.put_back(place);
     return false;
   };
-  std::uint32_t count = std::max(want, kChunkFrames);
+  const Code code = config_.code;
+  std::uint32_t count = std::max(want, kChunkFrames) / code.data;
   while (places.size() < pool_.config().copies) {
     const auto place = pool_.take_apart(count, used);
     if (!place) {
       refusal_ = pool_.apart(used);
-      if (!places.empty() && refusal_ == Errc::disconnected) break;
+      if (places.size() >= code.data && refusal_ == Errc::disconnected) break;
       return put_back();
     }
     places.push_back(*place);
@@ -116,13 +125,18 @@ bool KeeperServer::make_chunks(std::uint32_t want) {
     place.count = count;
   }
   while (places.front().count > 0) {
-    const std::uint32_t size = std::min(places.front().count, kChunkFrames);
+    const std::uint32_t size = std::min(places.front().count, most_columns(code));
     std::vector<Run> chunk;
     for (const Run& place : places) chunk.push_back(Run{place.node, place.first, size});
-    // Processes read from the first: a near one, or the one that all chunks have first, so that pages which are wanted
-    // together can come in one read.
-    std::stable_partition(chunk.begin(), chunk.end(),
-                          [this](const Run& place) { return nodes_.at(place.node.value).shm(); });
+    if (code.coded()) {
+      // Parity is not read: each node has its share of it.
+      std::rotate(chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(first_row_++ % chunk.size()), chunk.end());
+    } else {
+      // Processes read from the first: a near one, or the one that all chunks have first, so that pages which are
+      // wanted together can come in one read.
+      std::stable_partition(chunk.begin(), chunk.end(),
+                            [this](const Run& place) { return nodes_.at(place.node.value).shm(); });
+    }
     const auto made = store_->add(chunk);
     if (!made) return put_back();
     if (chunk.size() < pool_.config().copies) thin_.push_back(*made);
@@ -283,6 +297,22 @@ void KeeperServer::inherit(const Process& parent, Process& heir) {
   }
 }
 
+// Where pages are coded: so many homes are of no use that pages had better be written elsewhere, or not so many any
+// more. While some are held by several processes they are not asked to: one of them alone would free nothing.
+void KeeperServer::mind_dead_homes() {
+  if (!config_.code.coded()) return;
+  std::uint64_t held = 0;
+  for (const auto& [number, process] : processes_) held += process->holder.frames();
+  const std::uint64_t much = std::max(kLittleDead, store_->used() / (tidy_ ? 8 : 5));
+  const bool wanted = store_->dead() > much && held <= store_->used();
+  if (wanted == tidy_) return;
+  tidy_ = wanted;
+  for (const auto& [number, process] : processes_) {
+    if (!process->talking() || !process->greeted) continue;
+    if (!process->send(kw::Type::tidy, kw::Tidy{tidy_})) end(*process);
+  }
+}
+
 void KeeperServer::publish() {
   KeeperStatus status;
   for (const auto& [number, process] : processes_) {
@@ -291,9 +321,10 @@ void KeeperServer::publish() {
     status.refused += process->wanted > 0 && process->told_refused;
   }
   status.used = store_->used();
+  status.dead = store_->dead();
   status.thin = store_->thin();
   status.mended = mended_;
-  status.to_move = (leaving_.size() + left_.size()) * kChunkFrames;
+  status.to_move = (leaving_.size() + left_.size()) * most_columns(config_.code);
   for (const auto& [chunk, job] : mending_) status.to_move += job.from ? job.to.count : 0;
   status.moved = moved_;
   status.stuck = stuck_;

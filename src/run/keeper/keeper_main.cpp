@@ -23,6 +23,7 @@
 #include "base/units.h"
 #include "node/arena.h"
 #include "node/server.h"
+#include "pool/code_text.h"
 #include "pool/failure_domains.h"
 #include "run/keeper/census.h"
 #include "run/keeper/keeper_listen.h"
@@ -102,7 +103,7 @@ class Keeping {
                 [this](std::size_t account) {
                   if (tracer_) tracer_->finish(account);
                 }),
-        progress_(room.progress, options.program, options.pool.copies) {
+        progress_(room.progress, options.program, options.copies()) {
     if (!is_traced(options, files)) return;
     auto* const base = reinterpret_cast<std::byte*>(&room);
     auto* const rings = reinterpret_cast<TraceRing*>(base + Room::rings_at());
@@ -136,8 +137,8 @@ class Keeping {
     }
     if (options_.stock > 0) config.member.refill.min_threshold = config.member.refill.max_threshold = options_.stock;
     config.link.exportable = true;
-    config.on_loss = [copies = config.copies, backup = has_backup()](const Loss& loss) {
-      Notices::lost(loss, copies, backup);
+    config.on_loss = [copies = config.copies, code = options_.code, backup = has_backup()](const Loss& loss) {
+      code.coded() ? Notices::lost(loss, code) : Notices::lost(loss, copies, backup);
     };
     if (auto usable = KeeperServer::check(config); !usable) return usable;
     auto pool = Pool::open(std::move(config));
@@ -147,6 +148,7 @@ class Keeping {
     if (!has_backup() && refuses()) return full();
     KeeperConfig keeping;
     keeping.backup = options_.backup;
+    keeping.code = options_.code;
     auto keeper = KeeperServer::start(*pool_, std::move(keeping));
     if (!keeper) return std::move(keeper).error();
     keeper_ = *std::move(keeper);
@@ -165,7 +167,7 @@ class Keeping {
       if (census_.living() > 0) {
         notices_.look(room_.budget, options_.local, status, *pool_);
         notices_.look_at_nodes(*pool_, has_backup());
-        notices_.look_at_copies(status, *pool_);
+        notices_.look_at_copies(status, *pool_, options_.code);
         notices_.look_at_moves(status);
         if (has_backup()) notices_.look_at_disk(options_.backup.folder, status, *pool_);
       }
@@ -183,7 +185,8 @@ class Keeping {
                            .local_peak = room_.budget.peak.load(std::memory_order_relaxed) << kPageShift,
                            .took = std::chrono::duration_cast<Millis>(Clock::now() - began_),
                            .nodes = urls_,
-                           .replicas = options_.pool.copies,
+                           .replicas = options_.copies(),
+                           .code = options_.code,
                            .backup = options_.backup.folder,
                            .status = keeper_ ? keeper_->status() : KeeperStatus{}};
     if (stats) {
@@ -232,10 +235,12 @@ class Keeping {
       if (node.state != MemberState::up) why += fmt::format("{}{}", why.empty() ? "" : "; ", node.last_error);
     }
     if (count_domains(up) >= copies) return {};
-    return Error{Errc::disconnected,
-                 fmt::format("--replicas {} needs as many memory nodes that do not fail together, and {} can be used "
-                             "({}); is `comex serve` running there?",
-                             copies, count_domains(up), why)};
+    const Code code = options_.code;
+    const std::string needs = code.coded() ? fmt::format("--code {} needs {}", to_text(code), code.nodes())
+                                           : fmt::format("--replicas {} needs as many", copies);
+    return Error{Errc::disconnected, fmt::format("{} memory nodes that do not fail together, and {} can be used ({}); "
+                                                 "is `comex serve` running there?",
+                                                 needs, count_domains(up), why)};
   }
   [[nodiscard]] Error full() const {
     return Error{Errc::no_memory, fmt::format("the pool has no memory left ({} is lent); end one of its clients "

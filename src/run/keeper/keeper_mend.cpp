@@ -39,17 +39,34 @@ void KeeperServer::mend() {
   send_round();
 }
 
-// From the first place whose node answers.
 void KeeperServer::begin_copy(ChunkNo chunk, Mending& job) {
   if (job.to.node == kw::kDisk) return await_backup(chunk, job);
-  const Places places = store_->places(chunk);
-  for (std::uint32_t i = 0; i < places.count && !job.copying; ++i) {
-    const Location from = places.at[i];
-    if (!stands(from.node)) continue;
-    job.copying = true;
-    copier_->copy({chunk, Run{from.node, from.frame, job.to.count}, job.to});
+  ChunkCopier::Job copy{chunk, find_sources(chunk, job), job.to, job.row};
+  job.copying = !copy.from.empty();
+  if (!job.copying) return stop_mending(chunk, !store_->lost(chunk));
+  copier_->copy(std::move(copy));
+}
+
+// The first place whose node answers. Where pages are coded: the row itself if it is only to move, or as many others as
+// it takes.
+std::vector<ChunkCopier::Source> KeeperServer::find_sources(ChunkNo chunk, const Mending& job) const {
+  std::vector<ChunkCopier::Source> sources;
+  if (!config_.code.coded()) {
+    const Places places = store_->places(chunk);
+    for (std::uint32_t i = 0; i < places.count && sources.empty(); ++i) {
+      if (stands(places.at[i].node)) sources.push_back({0, Run{places.at[i].node, places.at[i].frame, job.to.count}});
+    }
+    return sources;
   }
-  if (!job.copying) stop_mending(chunk, places.count > 0);
+  for (std::uint32_t row = 0; row < config_.code.nodes(); ++row) {
+    const auto at = store_->row(chunk, row);
+    if (!at || !stands(at->node)) continue;
+    const ChunkCopier::Source source{row, Run{at->node, at->frame, job.to.count}};
+    if (row == job.row) return {source};
+    if (sources.size() < config_.code.data) sources.push_back(source);
+  }
+  if (sources.size() < config_.code.data) sources.clear();
+  return sources;
 }
 
 // Copies that are lost first: they may be the last but one.
@@ -60,8 +77,10 @@ void KeeperServer::seal_some() {
 }
 
 void KeeperServer::seal_for(ChunkNo chunk, const Run& to, std::optional<Run> from) {
+  const std::uint32_t row = store_->find_row(chunk, from ? std::optional(from->at(0)) : std::nullopt);
   store_->seal(chunk);
-  mending_[chunk.value] = Mending{to, from, seal_round_ + 1, last_number_, Clock::now() + kSealPatience, false, false};
+  mending_[chunk.value] =
+      Mending{to, row, from, seal_round_ + 1, last_number_, Clock::now() + kSealPatience, false, false};
   round_is_due_ = true;
 }
 
@@ -85,7 +104,7 @@ void KeeperServer::seal_thin() {
       continue;
     }
     const bool needs = needs_place(chunk);
-    const auto to = needs ? find_place(store_->places(chunk), store_->size(chunk)) : std::nullopt;
+    const auto to = needs ? find_place(store_->places(chunk), store_->length(chunk)) : std::nullopt;
     if (needs && !to) {
       mend_at_ = Clock::now() + kMendAgain;
       break;
@@ -96,9 +115,9 @@ void KeeperServer::seal_thin() {
 }
 
 bool KeeperServer::needs_place(ChunkNo chunk) const {
-  if (store_->size(chunk) == 0 || store_->sealed(chunk) || !store_->has_room_for_place(chunk)) return false;
-  const std::uint32_t places = store_->places(chunk).count;
-  return places > 0 && (places < pool_.config().copies || store_->is_on_disk(chunk));
+  if (store_->size(chunk) == 0 || store_->sealed(chunk) || store_->lost(chunk)) return false;
+  if (!store_->has_room_for_place(chunk)) return false;
+  return store_->places(chunk).count < pool_.config().copies || store_->is_on_disk(chunk);
 }
 
 // Frames for one more copy of a chunk, on another node than these.
@@ -150,7 +169,7 @@ void KeeperServer::stop_mending(ChunkNo chunk, bool again) {
 }
 
 void KeeperServer::copied(const ChunkCopier::Result& result) {
-  if (result.error != Errc::ok) return stop_mending(result.job.chunk, store_->places(result.job.chunk).count > 0);
+  if (result.error != Errc::ok) return stop_mending(result.job.chunk, !store_->lost(result.job.chunk));
   Mending& job = mending_.at(result.job.chunk.value);
   job.copied = true;
   job.until = Clock::now() + kSealPatience;
@@ -159,7 +178,7 @@ void KeeperServer::copied(const ChunkCopier::Result& result) {
 // The copy is used, when all who hold frames of the chunk know the way there.
 void KeeperServer::put_to_use(ChunkNo chunk) {
   const Mending job = mending_.at(chunk.value);
-  if (store_->places(chunk).count == 0) return stop_mending(chunk, false);
+  if (store_->lost(chunk)) return stop_mending(chunk, false);
   // If it is to be the only place, they must be able to use it at once.
   if (!tell_place(chunk, job.to, job.from.has_value())) {
     if (!job.from || Clock::now() >= job.until) stop_mending(chunk, true);
@@ -178,10 +197,10 @@ void KeeperServer::put_to_use(ChunkNo chunk) {
     (was_on_disk ? moved_back_ : mended_) += job.to.count;
     // Nobody writes: all that ever landed is marked.
     if (was_on_disk) backup_->note_on_disk(chunk, backup_->written(chunk) & store_->used_homes(chunk));
-    store_->add_place(chunk, job.to, since_);
+    store_->add_place(chunk, job.row, job.to, since_);
   }
   store_->unseal(chunk);
-  if (store_->size(chunk) > 0 && store_->places(chunk).count < pool_.config().copies) thin_.push_back(chunk);
+  if (needs_place(chunk)) thin_.push_back(chunk);
 }
 
 // All who hold frames of the chunk know the way there, and can go it at once if they have to. False: they do not, and

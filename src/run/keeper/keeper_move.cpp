@@ -34,7 +34,7 @@ std::optional<Run> KeeperServer::asked_place(ChunkNo chunk) const {
   for (std::uint32_t i = 0; i < places.count; ++i) {
     const auto node = nodes_.find(places.at[i].node.value);
     if (node == nodes_.end() || !is_asked(node->second, places.at[i].frame)) continue;
-    return Run{places.at[i].node, places.at[i].frame, store_->size(chunk)};
+    return Run{places.at[i].node, places.at[i].frame, store_->length(chunk)};
   }
   return std::nullopt;
 }
@@ -83,7 +83,7 @@ void KeeperServer::seal_leaving() {
 void KeeperServer::leave_place(ChunkNo chunk, const Mending& job) {
   if (job.to.node == keeper_wire::kDisk) {
     store_->revive(chunk);
-  } else if (!store_->move_place(chunk, *job.from, job.to, since_)) {
+  } else if (!store_->move_place(chunk, job.row, *job.from, job.to, since_)) {
     return;  // its session was lost meanwhile
   }
   moved_ += job.to.count;

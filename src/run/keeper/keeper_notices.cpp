@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "pool/code_text.h"
 
 namespace comex {
 namespace {
@@ -78,19 +79,23 @@ void Notices::look_at_nodes(const Pool& pool, bool backup) {
   }
 }
 
-void Notices::look_at_copies(const KeeperStatus& status, const Pool& pool) {
+void Notices::look_at_copies(const KeeperStatus& status, const Pool& pool, Code code) {
+  const auto wanted = [&] {
+    return code.coded() ? fmt::format("pages than --code {}", to_text(code))
+                        : fmt::format("copies than --replicas {}", pool.config().copies);
+  };
   if (!thin_ && status.thin > 0) {
     if (thin_since_ == Clock::time_point{}) thin_since_ = Clock::now();
     if (Clock::now() < thin_since_ + kPassing) return;
     thin_ = true;
     mended_before_ = status.mended;
-    fmt::print(stderr, "comex: up to {} of the program have fewer copies than --replicas {}; they are made again {}\n",
-               size(status.thin), pool.config().copies,
-               pool.apart(one_up(pool)) == Errc::ok ? "now" : "when there is another memory node with room");
+    fmt::print(stderr, "comex: up to {} of the program have fewer {}; they are made again {}\n", size(status.thin),
+               wanted(), pool.apart(one_up(pool)) == Errc::ok ? "now" : "when there is another memory node with room");
   } else if (status.thin == 0) {
     if (thin_) {
-      fmt::print(stderr, "comex: all pages have {} copies again ({} were copied)\n", pool.config().copies,
-                 size(status.mended - mended_before_));
+      fmt::print(stderr, "comex: all pages have {} again ({} were {})\n",
+                 code.coded() ? "their parity" : fmt::format("{} copies", pool.config().copies),
+                 size(status.mended - mended_before_), code.coded() ? "made" : "copied");
     }
     thin_ = false;
     thin_since_ = {};
@@ -127,6 +132,13 @@ void Notices::look_at_disk(const std::string& folder, const KeeperStatus& status
     fmt::print(stderr, "comex: --backup {}: {}; nothing more is written there than the {} that it has\n", folder,
                status.backup.trouble, size(status.backup.used));
   }
+}
+
+void Notices::lost(const Loss& loss, Code code) {
+  fmt::print(stderr,
+             "comex: memory node {} is lost ({}), and with it up to {} pages ({}) and parity, which are made again of "
+             "any {} other nodes\n",
+             loss.url, loss.reason, loss.frames, size(loss.frames), code.data);
 }
 
 void Notices::lost(const Loss& loss, std::uint32_t copies, bool backup) {

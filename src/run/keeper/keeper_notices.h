@@ -26,7 +26,7 @@ class Notices {
   // A node that has pages of the program does not answer for some seconds: said once, and again after it did.
   void look_at_nodes(const Pool& pool, bool backup);
   // Pages that have fewer copies than they should, and that they have them again.
-  void look_at_copies(const KeeperStatus& status, const Pool& pool);
+  void look_at_copies(const KeeperStatus& status, const Pool& pool, Code code);
   // Nodes that want their memory back: that their pages were moved, at most once a minute, or that there is no room for
   // them elsewhere.
   void look_at_moves(const KeeperStatus& status);
@@ -34,6 +34,8 @@ class Notices {
   void look_at_disk(const std::string& folder, const KeeperStatus& status, const Pool& pool);
   // A node's memory is gone, which had one of so many copies of each page; `backup`: there is a disk as well.
   static void lost(const Loss& loss, std::uint32_t copies, bool backup);
+  // ... or its part of pages that are coded.
+  static void lost(const Loss& loss, Code code);
 
  private:
   bool beyond_ = false;

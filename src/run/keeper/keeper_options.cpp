@@ -28,6 +28,7 @@ std::string to_bytes(const KeeperOptions& options) {
             {"copies", options.pool.copies},
             {"backup", options.backup.folder},
             {"backup_bytes", options.backup.bytes},
+            {"code", {options.code.data, options.code.parity}},
             {"program", options.program},
             {"command", options.command},
             {"log", options.log},
@@ -60,6 +61,8 @@ Expected<KeeperOptions> keeper_options_from(const std::string& bytes) {
     json.at("copies").get_to(options.pool.copies);
     json.at("backup").get_to(options.backup.folder);
     json.at("backup_bytes").get_to(options.backup.bytes);
+    json.at("code").at(0).get_to(options.code.data);
+    json.at("code").at(1).get_to(options.code.parity);
     json.at("program").get_to(options.program);
     json.at("command").get_to(options.command);
     json.at("log").get_to(options.log);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/expected.h"
+#include "pool/code.h"
 #include "pool/pool.h"
 #include "run/backup/backup.h"
 
@@ -28,6 +29,7 @@ constexpr int number_of(KeeperFile file) noexcept {
 }
 
 struct KeeperOptions {
+  Code code;                // how pages are coded; then the pool is for as many copies as it has nodes
   PoolConfig pool;          // nodes, link and copies count; no nodes: one of our own, for as long as the program runs
   std::uint64_t local = 0;  // bytes: the budget of the program
   std::uint64_t own_memory = 0;  // bytes that a node of our own lends
@@ -38,6 +40,9 @@ struct KeeperOptions {
   std::string log;       // level
   std::string profile;   // a file: what an earlier run did, and what this one does; empty: none
   bool summary = false;  // say on stderr what happened, at the end
+
+  // Of each page.
+  [[nodiscard]] std::uint32_t copies() const { return code.coded() ? 1 : pool.copies; }
 };
 
 std::string to_bytes(const KeeperOptions& options);

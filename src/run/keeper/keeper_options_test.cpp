@@ -16,6 +16,7 @@ KeeperOptions some_options() {
   options.own_memory = 5;
   options.stock = 256;
   options.pool.copies = 3;
+  options.code = {4, 2};
   options.program = "na\xefve";
   options.command = "na\xefve --all";
   options.log = "debug";
@@ -38,6 +39,7 @@ TEST(KeeperOptions, come_through_as_they_were) {
   EXPECT_EQ(heard->own_memory, told.own_memory);
   EXPECT_EQ(heard->stock, 256U);
   EXPECT_EQ(heard->pool.copies, 3U);
+  EXPECT_EQ(heard->code, told.code);
   EXPECT_EQ(heard->program, told.program);
   EXPECT_EQ(heard->command, told.command);
   EXPECT_EQ(heard->log, "debug");

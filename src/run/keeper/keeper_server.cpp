@@ -46,13 +46,20 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
   if (auto usable = check(pool.config()); !usable) return std::move(usable).error();
   if (!pool.config().link.exportable) return Error{Errc::invalid, "the pool's links are not exportable"};
   if (pool.config().max_ids > kw::kDisk.value) return Error{Errc::invalid, "the pool may use too many node ids"};
+  const Code code = config.code;
+  if (!code.valid() || (code.coded() && (pool.config().copies != code.nodes() || !config.backup.folder.empty()))) {
+    return Error{Errc::invalid, "the pool is for another number of nodes than the code, or there is a backup as well"};
+  }
   config.lanes = std::clamp<unsigned>(config.lanes, 1, kw::kMaxLanes);
   raise_file_limit();
   std::unique_ptr<KeeperServer> server(new KeeperServer(pool, std::move(config)));
   if (!server->epoll_ || !server->wake_) return system_error("cannot watch descriptors");
-  auto store = ChunkStore::make(pool.config().copies, [raw = server.get()](const Run& run) {
-    run.node == kw::kDisk ? raw->backup_->give_back(run) : raw->pool_.give_back(run);
-  });
+  auto store = ChunkStore::make(
+      pool.config().copies,
+      [raw = server.get()](const Run& run) {
+        run.node == kw::kDisk ? raw->backup_->give_back(run) : raw->pool_.give_back(run);
+      },
+      code);
   if (!store) return std::move(store).error();
   server->store_ = *std::move(store);
   server->watch(server->wake_.get(), kWake, 0);
@@ -62,7 +69,7 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
     server->backup_ = *std::move(backup);
   }
   const BackupFile* const disk = server->backup_ ? &server->backup_->file() : nullptr;
-  server->copier_ = std::make_unique<ChunkCopier>(pool, disk, server->config_.mend_rate, server->wake_.get());
+  server->copier_ = std::make_unique<ChunkCopier>(pool, disk, code, server->config_.mend_rate, server->wake_.get());
   server->opener_ = std::make_unique<LaneOpener>(pool, server->wake_.get());
   server->look_at_pool();
   pool.watch([raw = server.get()] {
@@ -139,6 +146,7 @@ void KeeperServer::run() {
     mend();
     leave_all();
     for (const auto& [number, process] : processes_) watch_room(*process);
+    mind_dead_homes();
     publish();
   }
   kw::Closing closing;
@@ -276,6 +284,7 @@ bool KeeperServer::serve(Process& process, std::span<const std::byte> message, c
       break;
     case kw::Type::want:
       if (!kw::read_body(message, want) || want.frames == 0 || want.frames > kw::kMaxWant) break;
+      if (want.frames % config_.code.data != 0) break;
       process.wanted += want.frames;
       process.told_refused = false;
       if (process.wanted <= kw::kMaxWant) return true;
@@ -318,11 +327,13 @@ bool KeeperServer::greet(Process& process, const kw::Hello& hello, const Receive
     fds.push_back(store_->file());
     if (backup_) fds.push_back(backup_->map_file());
   }
-  const kw::Welcome welcome{kw::kVersion, pool_.config().copies};
+  const Code code = config_.code;
+  const kw::Welcome welcome{kw::kVersion, code.coded() ? 1 : pool_.config().copies, code};
   const bool heir = fds.empty();
-  if (process.send(kw::Type::welcome, welcome, std::move(fds)) && (heir || tell_disk(process))) return true;
-  end(process);
-  return false;
+  bool sent = process.send(kw::Type::welcome, welcome, std::move(fds)) && (heir || tell_disk(process));
+  if (sent && tidy_) sent = process.send(kw::Type::tidy, kw::Tidy{1});
+  if (!sent) end(process);
+  return sent;
 }
 
 bool KeeperServer::make_heir(Process& process) {

@@ -57,6 +57,7 @@ struct KeeperConfig {
   std::uint32_t turn = 1024;     // frames one process gets before the next has its turn
   Millis look_again{20};         // while somebody waits for frames: how often to look, should nobody wake the loop
   Millis lanes_again{200};       // after lanes could not be opened
+  Code code;                     // how pages are coded; then the pool has as many `copies` as it has nodes
   std::uint64_t mend_rate = 64 << 20;  // bytes in a second: how fast lost copies are made again
   Millis lane_end_grace{5'000};        // for a node to close the lanes of a dead process; then the link is resumed
   BackupConfig backup;
@@ -70,6 +71,7 @@ struct KeeperStatus {
   std::uint64_t frames = 0;   // held, counted once per holder
   std::size_t refused = 0;    // processes that want frames and were told that there are none
   std::uint64_t used = 0;     // held, each counted once
+  std::uint64_t dead = 0;     // held by nobody, and of use to nobody, for their columns' sake
   std::uint64_t thin = 0;     // frames, about, that have fewer copies than they should
   std::uint64_t mended = 0;   // copies of frames that were made again, ever
   std::uint64_t to_move = 0;  // frames, about, that nodes want to have back
@@ -84,9 +86,9 @@ class KeeperServer {
  public:
   // Errc::unsupported if a node is on tls://.
   static Expected<void> check(const PoolConfig& pool);
-  // Each page in as many copies as the pool is for. REQUIRES: the pool outlives this, was opened with
-  // LinkOptions::exportable, and nobody else takes frames from it.
-  // As check(). Raises the limit of open files as far as it goes.
+  // Each page in as many copies as the pool is for, or coded across as many nodes. REQUIRES: the pool outlives this,
+  // was opened with LinkOptions::exportable, and nobody else takes frames from it. As check(). Raises the limit of open
+  // files as far as it goes.
   static Expected<std::unique_ptr<KeeperServer>> start(Pool& pool, KeeperConfig config = {});
   // Tells every process that it is closing, and stops. Frames that are held stay with the pool until that closes.
   ~KeeperServer();
@@ -155,6 +157,7 @@ class KeeperServer {
   void settle_returns(Process& process);
   void settle_parked(Process& process);
   void inherit(const Process& parent, Process& heir);
+  void mind_dead_homes();
   void publish();
 
   // --- keeper_leave.cpp: processes that are gone ---
@@ -193,6 +196,7 @@ class KeeperServer {
   // A chunk that is to get one place more, or another for one that it has.
   struct Mending {
     Run to;
+    std::uint32_t row = 0;           // where pages are coded: which of its places that is to be
     std::optional<Run> from;         // which it is to lose
     std::uint32_t round = 0;         // processes that have answered this have no write to it under way
     std::uint64_t last_process = 0;  // those with higher numbers came after the seal
@@ -206,6 +210,7 @@ class KeeperServer {
   void seal_for(ChunkNo chunk, const Run& to, std::optional<Run> from);
   void send_round();
   void begin_copy(ChunkNo chunk, Mending& job);
+  [[nodiscard]] std::vector<ChunkCopier::Source> find_sources(ChunkNo chunk, const Mending& job) const;
   std::optional<Run> find_place(const Places& places, std::uint32_t count);
   [[nodiscard]] bool needs_place(ChunkNo chunk) const;
   [[nodiscard]] bool nobody_writes(ChunkNo chunk, const Mending& job) const;
@@ -238,9 +243,11 @@ class KeeperServer {
   Pool& pool_;
   const KeeperConfig config_;
   std::unique_ptr<ChunkStore> store_;
-  FrameBook book_;           // of homes
-  FrameBook::Free free_;     // to the store
-  Errc refusal_ = Errc::ok;  // why there is no new chunk
+  FrameBook book_;             // of homes
+  FrameBook::Free free_;       // to the store
+  Errc refusal_ = Errc::ok;    // why there is no new chunk
+  bool tidy_ = false;          // processes are to write pages elsewhere that are in mostly empty columns
+  std::size_t first_row_ = 0;  // of coded chunks: which of their nodes has the first row of the next
   std::map<std::uint16_t, Node> nodes_;
   std::set<std::uint16_t> lost_;  // ids that are dead; processes may still speak of them
   Processes processes_;

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "pager/pager.h"
+#include "pool/code_text.h"
 
 namespace comex {
 namespace {
@@ -81,6 +82,7 @@ std::string to_json(const RunReport& report, const Census& census) {
             {"local_limit_bytes", report.local},
             {"local_peak_bytes", report.local_peak},
             {"processes", census.ended_count()},
+            {"code", report.code.coded() ? to_text(report.code) : "none"},
             {"replicas", Json{{"copies", report.replicas},
                               {"pages_copied_again", report.status.mended},
                               {"pages_with_fewer_copies", report.status.thin}}}};

@@ -18,6 +18,7 @@ struct RunReport {
   Millis took{0};
   std::map<std::uint16_t, std::string> nodes;  // their URLs, by the id of the session
   std::uint32_t replicas = 1;
+  Code code;
   std::string backup;   // its folder; empty: there is none
   KeeperStatus status;  // of the last
 };

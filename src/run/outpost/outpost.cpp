@@ -157,6 +157,7 @@ bool Outpost::writable(const ChunkEntry& entry, std::uint64_t place) const noexc
 
 // The first that is not clearly slower than another.
 Location Outpost::place_of(Location home) const noexcept {
+  if (code_.coded()) return coded_place_of(home);
   const ChunkEntry& entry = entry_of(home.frame);
   const std::uint32_t offset = home.frame.value % kChunkFrames;
   std::uint64_t any = 0;
@@ -206,6 +207,7 @@ void Outpost::saw_read(NodeId node, std::uint32_t pages, Nanos took) noexcept {
 }
 
 Places Outpost::places_of(Location home) const noexcept {
+  if (code_.coded()) return coded_places_of(home);
   const ChunkEntry& entry = entry_of(home.frame);
   Places places;
   if (entry.flags.load(std::memory_order_seq_cst) != 0) return places;
@@ -219,6 +221,7 @@ Places Outpost::places_of(Location home) const noexcept {
 }
 
 Places Outpost::readable_places(Location home) const noexcept {
+  if (code_.coded()) return coded_readable_places(home);
   const ChunkEntry& entry = entry_of(home.frame);
   Places places;
   for (const auto& word : entry.places) {
@@ -238,6 +241,7 @@ void Outpost::wrote(Location home) noexcept {
 
 // ok if a copy can be read; fenced if all are lost.
 Errc Outpost::state_of(Location home) const noexcept {
+  if (code_.coded()) return coded_state_of(home);
   const ChunkEntry& entry = entry_of(home.frame);
   Errc state = Errc::fenced;
   for (const auto& word : entry.places) {
@@ -256,6 +260,7 @@ Errc Outpost::state_of(Location home) const noexcept {
 
 void Outpost::submit(NodeId node, Transfer& transfer) noexcept {
   if (OutpostNode* const found = find(node)) return found->submit(transfer);
+  if (node == kMade) return make(transfer);
   transfer.begin();
   const Errc unknown = node == kNowhere ? Errc::disconnected : Errc::invalid;
   transfer.finish(keeper_gone() ? Errc::fenced : unknown);

@@ -6,7 +6,7 @@
 //   fault path:   take, put_back      -> at_hand_ (runs the keeper has granted)
 //                 give_back           -> returns_ (runs to tell the keeper of)
 //                 place_of, places_of -> the map: where homes are (run/chunk_map.h)
-//                 submit, poll, wait  -> OutpostNode (slabs or lanes)
+//                 submit, poll, wait  -> OutpostNode (slabs or lanes); for the node kMade, several of them
 //   now and then: tend                -> the keeper's messages in; returns, wants and broken lanes out
 //
 // Part of the code inside programs: no malloc, stdio, exceptions, thread-local variables, pthread locks or threads; all
@@ -38,19 +38,22 @@
 
 #include "base/fd.h"
 #include "base/mutex.h"
+#include "pool/erasure.h"
 #include "pool/frames.h"
 #include "run/backup_map.h"
 #include "run/chunk_map.h"
 #include "run/outpost/ages.h"
 #include "run/outpost/outpost_node.h"
 #include "run/outpost/run_list.h"
+#include "run/outpost/workrooms.h"
 #include "run/packet.h"
 
 namespace comex {
 
 struct OutpostConfig {
   OutpostLinkConfig link;
-  Millis failover{1'000};  // where there are copies: the transfer time-out at most, for another node has the page
+  Millis failover{
+      1'000};  // where there are copies, or a code: the transfer time-out at most, for another node has the page
   std::uint32_t first_stock = 128;  // frames to keep at hand, to begin with: many programs never need one
   std::uint32_t most_stock = 8192;  // the stock doubles, up to this, whenever it has run dry: 32 MiB
   Millis idle{2'000};               // after so long without a take it shrinks to the first again
@@ -84,6 +87,10 @@ class Outpost final : public Frames {
   [[nodiscard]] Places places_of(Location home) const noexcept override;
   [[nodiscard]] Places readable_places(Location home) const noexcept override;
   [[nodiscard]] std::uint32_t copies() const noexcept override { return copies_; }
+  [[nodiscard]] Code code() const noexcept override { return code_; }
+  [[nodiscard]] Places parity_of(Location home) const noexcept override;
+  [[nodiscard]] bool tidies() const noexcept override { return tidy_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_worn(Location home) const noexcept override;
   std::uint32_t begin_writes() noexcept override { return ages_.enter(); }
   void wrote(Location home) noexcept override;
   void end_writes(std::uint32_t ticket) noexcept override { ages_.leave(ticket); }
@@ -146,6 +153,16 @@ class Outpost final : public Frames {
   [[nodiscard]] bool readable(const ChunkEntry& entry, std::uint64_t place, FrameNo home) const noexcept;
   [[nodiscard]] bool writable(const ChunkEntry& entry, std::uint64_t place) const noexcept;
   [[nodiscard]] Errc state_of(Location home) const noexcept;
+  // --- outpost_code.cpp: pages that are coded ---
+  [[nodiscard]] Location coded_place_of(Location home) const noexcept;
+  [[nodiscard]] Places coded_places_of(Location home) const noexcept;
+  [[nodiscard]] Places coded_readable_places(Location home) const noexcept;
+  [[nodiscard]] Errc coded_state_of(Location home) const noexcept;
+  [[nodiscard]] bool can_make(const ChunkEntry& entry, std::uint32_t row) const noexcept;
+  // Reads pages by way of the others in their columns. Waits.
+  void make(Transfer& transfer) noexcept;
+  struct Making;
+  Errc make(Making& making) noexcept;
   void nap(const Deadline& deadline) noexcept;
 
   // --- outpost_tend.cpp ---
@@ -187,6 +204,9 @@ class Outpost final : public Frames {
   const ChunkEntry* map_ = nullptr;         // both from the welcome on
   BackupEntry* backup_ = nullptr;           // null: there is no backup
   std::uint32_t copies_ = 1;
+  Code code_;
+  Workrooms workrooms_;  // where there is a code
+  std::atomic<bool> tidy_{false};
   std::atomic<std::uint32_t> heard_{0};     // late places that can be used: ChunkEntry::since
   std::atomic<std::uint64_t> measured_{0};  // reads, since another copy than the usual was
   Ages ages_;                               // of transfers: a new one for each round of seals

@@ -67,6 +67,8 @@ Errc Outpost::after_fork_in_child() noexcept {
   // Nothing of this process is under way; and whatever it begins sees the seals that its parent has yet to answer.
   ages_.forget();
   seal_heard_ = seal_pending_ = seal_answered_ = 0;
+  workrooms_.leave_all();
+  tidy_.store(false, std::memory_order_relaxed);  // what parent and child both hold is not made free by one of them
   stock_ = config_.first_stock;
   for_each_node([](OutpostNode& node) { node.after_fork(); });
   // What is at hand is the parent's to use; this process holds it too, and lets go of it.

@@ -91,6 +91,12 @@ bool Outpost::hear(std::span<const std::byte> message, ReceivedFds& fds) noexcep
     heard_.store(since.since, std::memory_order_release);
     return true;
   }
+  if (head.type == kw::Type::tidy) {
+    kw::Tidy tidy;
+    if (!kw::read_body(message, tidy)) return false;
+    tidy_.store(tidy.wanted != 0, std::memory_order_relaxed);
+    return true;
+  }
   if (head.type == kw::Type::grant) return hear_grant(message);
   if (head.type == kw::Type::refused) {
     kw::Refused refused;
@@ -116,7 +122,14 @@ bool Outpost::hear(std::span<const std::byte> message, ReceivedFds& fds) noexcep
 bool Outpost::hear_welcome(std::span<const std::byte> message, ReceivedFds& fds) noexcept {
   kw::Welcome welcome;
   if (!kw::read_body(message, welcome) || welcome.copies == 0 || welcome.copies > kMostCopies) return false;
+  if (!welcome.code.valid()) return false;
   copies_ = welcome.copies;
+  code_ = welcome.code;
+  if (code_.coded() && !workrooms_.made()) {
+    std::byte* const memory = config_.own(config_.context, Workrooms::bytes(code_));
+    if (memory == nullptr) return false;
+    workrooms_.make(memory, code_);
+  }
   if (fds.size() >= 2) {
     lifeline_ = grasp_lifeline(fds.take(0).get());
     void* const map = mmap(OwnPlace::take(ChunkMap::kBytes), ChunkMap::kBytes, PROT_READ, MAP_SHARED | MAP_NORESERVE,
@@ -164,7 +177,8 @@ bool Outpost::hear_node(std::span<const std::byte> message, ReceivedFds& fds) no
   if (memory == nullptr) return false;
   auto* const mapped = reinterpret_cast<std::atomic<bool>*>(memory + sizeof(OutpostNode));
   OutpostLinkConfig link = config_.link;
-  if (copies_ > 1 || backup_ != nullptr) link.transfer_timeout = std::min(link.transfer_timeout, config_.failover);
+  const bool elsewhere = copies_ > 1 || code_.coded() || backup_ != nullptr;
+  if (elsewhere) link.transfer_timeout = std::min(link.transfer_timeout, config_.failover);
   auto* const node = new (memory) OutpostNode(told, link, mapped);
   if (shm && (fds.size() != 1 || node->use_window(fds.take(0).get()) != Errc::ok)) return false;
   if (node->disk() && (fds.size() != 1 || node->use_file(fds.take(0)) != Errc::ok)) return false;
@@ -322,7 +336,7 @@ void Outpost::ask(std::uint32_t least) noexcept {
   const std::uint64_t target = std::max(stock_, std::min(least, kw::kMaxWant / 2));
   // In half-stocks, not frame by frame; whoever waits for more than there is coming gets it at once.
   if (have >= target || (have > stock_ / 2 && have >= least)) return;
-  const kw::Want want{static_cast<std::uint32_t>(target - have)};
+  const kw::Want want{code_.round_up(static_cast<std::uint32_t>(target - have))};
   if (asked_ + want.frames > kw::kMaxWant) return;
   if (say(kw::Type::want, std::as_bytes(std::span(&want, 1))) == Errc::ok) asked_ += want.frames;
 }

@@ -11,6 +11,7 @@ namespace comex::runtime {
 namespace {
 
 constexpr std::uint64_t kPagesAtOnce = 256;  // then a look at what has arrived
+constexpr int kTidyRounds = 4;               // when there is nothing else to do
 constexpr Millis kNap{20};                   // the longest that frames and messages go without a look
 constexpr std::uint32_t kLongestPause = 32;  // naps: a good half second
 
@@ -29,6 +30,7 @@ constexpr std::uint32_t kLongestPause = 32;  // naps: a good half second
       if (due) process.budget->work();
       running = due && pager.evict(std::min(excess, kPagesAtOnce)) > 0;
       if (due) naps = pause = pager.full() && !running ? std::clamp(2 * pause, 1U, kLongestPause) : 0;
+      for (int round = 0; round < (running ? 1 : kTidyRounds); ++round) pager.tidy();
       pager.progress();
       process.outpost->tend();
       if (!running) pager.staging().flush();

@@ -99,6 +99,8 @@ void stop_for_loss(NodeId node) noexcept {
              .add(process.pager->pages_at(node))
              .add(" pages of this process"));
   }
+  if (process.outpost->name_of(node).empty())
+    stop("so many memory nodes are lost that a page cannot be made of others");
   stop(Line()
            .add("memory node ")
            .add(process.outpost->name_of(node))

@@ -1,0 +1,132 @@
+// A program whose pages are coded across five nodes, while nodes die, hang and come back.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <deque>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "support/node.h"
+#include "support/process.h"
+#include "support/program.h"
+#include "support/toucher.h"
+
+#ifdef COMEX_RUN_LIBRARY
+
+namespace comex::test {
+namespace {
+
+class RunCode : public testing::Test {
+ protected:
+  // With a lease that no busy machine exceeds.
+  void add_node(const std::string& listen = "127.0.0.1:0") {
+    const std::string number = std::to_string(nodes_.size() + 1);
+    nodes_.push_back(start_node({"--listen", listen, "--lease", "60s", "--nid", number, "--socket", "none"},
+                                folder_.path("."), "128M"));
+  }
+  void add_nodes(int count) {
+    for (int i = 0; i < count; ++i) add_node();
+  }
+  // Another takes its place, which knows nothing.
+  void kill_and_replace(std::size_t node) {
+    const std::string listen = nodes_[node].tcp->host + ":" + std::to_string(nodes_[node].tcp->port);
+    nodes_[node].process.kill();
+    add_node(listen);
+  }
+  Process start(const std::vector<std::string>& program, const std::vector<std::string>& flags = {}) {
+    std::string urls;
+    for (const auto& node : nodes_) urls += (urls.empty() ? "" : ",") + node.tcp->text();
+    std::vector<std::string> words{COMEX_BINARY, "run", "--at-once", "--local", "16M", "--code", "4+1", "--pool", urls};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.emplace_back("--");
+    words.insert(words.end(), program.begin(), program.end());
+    return Process(words, folder_.path("."));
+  }
+  Process touch(const std::vector<std::string>& flags = {}) {
+    return start({"/usr/bin/python3", folder_.file("toucher.py", kToucher), "48"}, flags);
+  }
+  // Nothing was wrong. The pause is 2 s at most where nobody else wants the machine; here others may.
+  static void expect_right(const std::string& answer) {
+    int wrong = -1;
+    int longest = -1;
+    ASSERT_EQ(std::sscanf(answer.c_str(), "wrong %d longest %d", &wrong, &longest), 2) << answer;
+    EXPECT_EQ(wrong, 0);
+    EXPECT_LT(longest, 5000);
+  }
+  static bool says(const Process& process, const std::string& what) {
+    return wait_until([&] { return process.errors().find(what) != std::string::npos; });
+  }
+
+  TestFolder folder_;
+  std::deque<NodeProcess> nodes_;
+};
+
+TEST_F(RunCode, a_node_is_killed_read_around_and_made_again) {
+  add_nodes(5);
+  const std::string stats = folder_.path("stats.json");
+  auto program = touch({"--stats", stats});
+  ASSERT_EQ(program.read_line(), "filled") << program.errors();
+  kill_and_replace(0);
+  EXPECT_TRUE(says(program, " is lost (")) << program.errors();
+  // All is well again when another can go, too.
+  ASSERT_TRUE(says(program, "all pages have their parity again")) << program.errors();
+  kill_and_replace(1);
+  expect_right(program.ask("end"));
+  EXPECT_EQ(program.wait(), 0) << program.errors();
+  std::ifstream file(stats);
+  const auto report = nlohmann::json::parse(file);
+  EXPECT_EQ(report["code"], "4+1");
+  EXPECT_EQ(report["replicas"]["copies"], 1);
+  EXPECT_GT(report["replicas"]["pages_copied_again"], 0);
+}
+
+TEST_F(RunCode, a_node_that_hangs_is_read_around) {
+  add_nodes(5);
+  auto program = touch();
+  ASSERT_EQ(program.read_line(), "filled") << program.errors();
+  ASSERT_TRUE(nodes_[2].process.stop());
+  expect_right(program.ask("end"));  // with a look at all pages
+  nodes_[2].process.go_on();
+  EXPECT_EQ(program.wait(), 0) << program.errors();
+}
+
+// The checker forks, moves, discards and verifies every word with half of its memory; the pages are encrypted.
+TEST_F(RunCode, every_word_is_right_while_a_node_goes) {
+  add_nodes(5);
+  auto program =
+      start({COMEX_CHECKER, "--seed", "11", "--threads", "2", "--set", "32", "--seconds", "1"}, {"--encrypt"});
+  EXPECT_EQ(program.wait(Millis(500)), std::nullopt) << program.errors();
+  nodes_[2].process.kill();
+  EXPECT_EQ(program.wait(Millis(60'000)), 0) << program.errors();
+}
+
+TEST_F(RunCode, too_few_nodes) {
+  add_nodes(5);
+  nodes_[4].process.kill();
+  auto silent = start({"/bin/true"});
+  EXPECT_EQ(silent.wait(), 2);
+  EXPECT_TRUE(says(silent, "--code 4+1 needs 5 memory nodes that do not fail together, and 4 can be used"))
+      << silent.errors();
+  nodes_.pop_back();
+  auto few = start({"/bin/true"});
+  EXPECT_EQ(few.wait(), 2);
+  EXPECT_TRUE(says(few, "--code 4+1 needs 5 memory nodes that do not fail together, and the pool has 4"))
+      << few.errors();
+}
+
+TEST_F(RunCode, not_with_copies_or_a_backup) {
+  add_nodes(1);
+  auto copies = start({"/bin/true"}, {"--replicas", "2"});
+  EXPECT_EQ(copies.wait(), 2);
+  EXPECT_TRUE(says(copies, "--code 4+1 and --replicas 2 exclude each other")) << copies.errors();
+  auto backup = start({"/bin/true"}, {"--backup", folder_.path(".")});
+  EXPECT_EQ(backup.wait(), 2);
+  EXPECT_TRUE(says(backup, "--code 4+1 and --backup ")) << backup.errors();
+}
+
+}  // namespace
+}  // namespace comex::test
+
+#endif
