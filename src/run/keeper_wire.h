@@ -65,7 +65,7 @@
 
 namespace comex::keeper_wire {
 
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 inline constexpr std::size_t kMaxMessage = 64 * 1024;
 inline constexpr std::size_t kMaxRuns = 4096;        // in one message: 48 KiB
 inline constexpr std::size_t kMaxDescriptors = 16;   // with one message

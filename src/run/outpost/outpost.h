@@ -52,8 +52,8 @@ namespace comex {
 
 struct OutpostConfig {
   OutpostLinkConfig link;
-  Millis failover{
-      1'000};  // where there are copies, or a code: the transfer time-out at most, for another node has the page
+  // Where there are copies, or a code: the transfer time-out at most, for the page can be had elsewhere.
+  Millis failover{1'000};
   std::uint32_t first_stock = 128;  // frames to keep at hand, to begin with: many programs never need one
   std::uint32_t most_stock = 8192;  // the stock doubles, up to this, whenever it has run dry: 32 MiB
   Millis idle{2'000};               // after so long without a take it shrinks to the first again
