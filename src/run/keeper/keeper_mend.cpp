@@ -200,7 +200,7 @@ void KeeperServer::put_to_use(ChunkNo chunk) {
     store_->add_place(chunk, job.row, job.to, since_);
   }
   store_->unseal(chunk);
-  if (needs_place(chunk)) thin_.push_back(chunk);
+  if (needs_place(chunk) && !store_->is_on_disk(chunk)) thin_.push_back(chunk);  // from the disk: move_back()
 }
 
 // All who hold frames of the chunk know the way there, and can go it at once if they have to. False: they do not, and
