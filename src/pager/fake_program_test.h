@@ -186,7 +186,7 @@ class FakeFrames final : public Frames {
     for (std::uint32_t i = 0; i < run.count; ++i) {
       EXPECT_EQ(used_[run.node.value].erase(run.first.value + i), 1U) << "a frame is given back that is not used";
       std::memset(at(run.at(i)), 0xee, kPageSize);
-      worn.erase(run.first.value + i);
+      if (!worn.empty()) worn.erase(run.first.value + i);
       free_.insert({run.node.value, run.first.value + i});
     }
   }
