@@ -61,13 +61,10 @@ class PageTable {
   // Calls f(PageNo, Word&) for each covered page of the run, in order; skips what is not covered quickly.
   template <typename F>
   void for_each(PageRun pages, F&& f) const {
-    for (PageNo page = pages.first; page < pages.end();) {
-      const PageNo leaf_end{(page.value | (kLeafPages - 1)) + 1};
-      const PageNo end = leaf_end < pages.end() ? leaf_end : pages.end();
-      Word* const word = find(page);
-      for (std::uint64_t i = 0; word != nullptr && i < end - page; ++i) f(page + i, word[i]);
-      page = end;
-    }
+    (void)for_each_while(pages, [&](PageNo page, Word& word) {
+      f(page, word);
+      return true;
+    });
   }
   // The same, until f returns false. Returns the page behind the last that it was called for, or the end.
   template <typename F>
