@@ -13,6 +13,8 @@
 // busy: one thread has the entry to itself: it resolves a fault, evicts the page or changes the layout. Everybody else
 //   waits, but staging, which may turn staged into remote at any time (see Pager::landed).
 // clean: resident, guarded against writes, and node and frame still have the same bytes. A write makes it dirty first.
+// A resident page that is not clean may be guarded, too (kFenced, where others have their frame): eviction has guarded
+//   what is around it. Nothing follows from that but a fault at the next write, which lifts the guard.
 // hidden: the program has taken its own right to read the page: eviction has to peek (pager/memory.h), or lets it be.
 // queued: in the first entries of a block, whatever their state: in the i-th, that the block is in eviction's i-th
 // queue. mark: the eviction policy's, of this page: see pager/evict/victims.h. Whoever has the entry changes it.
@@ -55,6 +57,7 @@ class Entry {
   static constexpr unsigned kMarkShift = 57;
   static constexpr std::uint64_t kMark = ((std::uint64_t{1} << Mark::kBits) - 1) << kMarkShift;
   static constexpr std::uint64_t kRevised = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kFenced = 1;
   // What survives any change of state.
   static constexpr std::uint64_t kKept = kQueued | kHidden | kMark | kRevised;
 
@@ -62,6 +65,7 @@ class Entry {
   constexpr explicit Entry(std::uint64_t bits) : bits_(bits) {}
   constexpr explicit Entry(PageState state) : bits_(std::uint64_t{static_cast<std::uint8_t>(state)} << 48) {}
   static constexpr Entry remote(Location at) { return Entry(Entry(PageState::remote).bits_ | encode(at)); }
+  static constexpr Entry fenced() { return Entry(Entry(PageState::resident).bits_ | kFenced); }
   static constexpr Entry clean(Location at) { return Entry(Entry(PageState::resident).bits_ | kClean | encode(at)); }
 
   [[nodiscard]] constexpr std::uint64_t bits() const { return bits_; }
@@ -72,10 +76,14 @@ class Entry {
   [[nodiscard]] constexpr bool revised() const { return (bits_ & kRevised) != 0; }
   [[nodiscard]] constexpr bool clean() const { return (bits_ & kClean) != 0; }
   [[nodiscard]] constexpr Mark mark() const { return Mark{static_cast<std::uint8_t>((bits_ & kMark) >> kMarkShift)}; }
+  // A write to it is a fault.
+  [[nodiscard]] constexpr bool guarded() const {
+    return is(PageState::resident) && (clean() || (bits_ & kFenced) != 0);
+  }
   // Nothing is to be done before the kernel may touch the page, and nobody is about to take it away if it was pinned
   // before: busy and resident may be on its way out, for eviction that looked for pins before finishes.
   [[nodiscard]] constexpr bool settled(bool write) const {
-    return is(PageState::none) || (!busy() && is(PageState::resident) && !(write && clean()));
+    return is(PageState::none) || (!busy() && is(PageState::resident) && !(write && guarded()));
   }
   [[nodiscard]] constexpr Location location() const {
     return Location{NodeId{static_cast<std::uint16_t>(bits_ >> 32)}, FrameNo{static_cast<std::uint32_t>(bits_)}};

@@ -14,9 +14,19 @@ TEST(Entry, is_settled_where_the_kernel_may_touch_it) {
   EXPECT_TRUE(resident.settled(true));
   EXPECT_TRUE(clean.settled(false));
   EXPECT_FALSE(clean.settled(true));
+  EXPECT_TRUE(Entry::fenced().settled(false));
+  EXPECT_FALSE(Entry::fenced().settled(true));
   EXPECT_FALSE(Entry(resident.bits() | Entry::kBusy).settled(false));
   for (const PageState away : {PageState::untouched, PageState::staged, PageState::remote})
     EXPECT_FALSE(Entry(away).settled(false));
+}
+
+TEST(Entry, is_guarded_if_clean_or_fenced) {
+  EXPECT_FALSE(Entry(PageState::resident).guarded());
+  EXPECT_TRUE(Entry::fenced().guarded());
+  EXPECT_FALSE(Entry::fenced().clean());
+  EXPECT_TRUE(Entry::clean(Location{NodeId{1}, FrameNo{2}}).guarded());
+  EXPECT_FALSE(Entry::remote(Location{NodeId{1}, FrameNo{1}}).guarded()) << "the bit is one of its frame";
 }
 
 TEST(PageRun, has_all_pages_that_the_bytes_are_on) {

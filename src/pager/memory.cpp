@@ -3,10 +3,13 @@
 namespace comex {
 
 // A run at a time, with the holes in it, which nobody can fill meanwhile: one shootdown instead of many.
-Seized Memory::seize(BlockNo block, Slots locked, Slots wanted, Slots /*leaving*/) noexcept {
+Seized Memory::seize(BlockNo block, Slots locked, Slots wanted, Slots /*leaving*/, Slots beside) noexcept {
   Seized seized{.block = block};
   bool guarded = true;
-  for_each_run(block, locked, wanted, [&](PageRun run) { guarded = guarded && guard(run) == Errc::ok; });
+  for_each_run(block, locked | beside, wanted, [&](PageRun run) {
+    guarded = guarded && guard(run) == Errc::ok;
+    seized.fenced |= beside & slots_below(static_cast<std::uint32_t>(run.count)) << (run.first - block.first());
+  });
   if (!guarded) {
     release(seized, wanted);
     return seized;

@@ -19,6 +19,7 @@ struct Seized {
   BlockNo block;
   Slots pages = 0;
   Slots moved = 0;             // of those, and of what is leaving: they are not where they were
+  Slots fenced = 0;            // of what is beside: guarded as well
   std::byte* shelf = nullptr;  // where to, if they were moved together
   std::array<const std::byte*, kBlockPages> bytes{};
 };
@@ -40,8 +41,8 @@ class Memory {
   // behind its back, which may have pinned a page and write to it without looking at the page table; such a page is not
   // in the answer. `locked`: pages of the block that nobody else puts there or takes away meanwhile. Those of them that
   // are there are wanted, or `leaving`: guarded already, and to be discarded next. These may be moved with the others,
-  // for one run is one shootdown.
-  virtual Seized seize(BlockNo block, Slots locked, Slots wanted, Slots leaving) noexcept;
+  // for one run is one shootdown. `beside`: there, and nobody else changes that, but they stay; they may be guarded.
+  virtual Seized seize(BlockNo block, Slots locked, Slots wanted, Slots leaving, Slots beside) noexcept;
   // The end of it: `back` is the program's again, the rest, as far as it was moved, is thrown away.
   virtual void release(const Seized& seized, Slots back) noexcept;
   // Reads a page that is there although the program may not. Errc::unsupported, always, if that cannot be done.

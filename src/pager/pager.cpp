@@ -65,7 +65,7 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
     return Served::not_ours;
   };
   PagerStats& stats = stats_of(faulter);
-  faulter.timed = faulter.turn++ % PagerStats::kTimed == 0;
+  faulter.timed = PagerStats::is_timed(faulter.turn++);
   const auto start = faulter.timed ? Clock::now() : Clock::time_point();
   const Served served = serve();
   PagerStats::add(stats.faults[static_cast<std::size_t>(served)]);
@@ -76,17 +76,25 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
   return served;
 }
 
-// A write to a page that is there. If the entry is not clean, somebody else was faster, and lifting the guard again
+// A write to a page that is there. If the entry is not guarded, somebody else was faster, and lifting the guard again
 // does no harm.
 Served Pager::dirty(PageNo page, Word& word, Entry entry, Faulter& faulter) noexcept {
+  const auto start = faulter.timed ? Clock::now() : Clock::time_point();
   const bool lifted = memory_.unguard(PageRun{page, 1}) == Errc::ok;
-  if (!lifted || !entry.clean()) {
+  if (!lifted || !entry.guarded()) {
     table_->unlock(page, word);
     return lifted ? Served::already : Served::failed;
+  }
+  if (!entry.clean()) {
+    table_->unlock(page, word, Entry(PageState::resident));
+    fences_.followed();
+    return Served::written;
   }
   PageTable::revise(word, true);
   table_->unlock(page, word, Entry(PageState::resident));
   release(entry.location());
+  if (faulter.timed) guess_.lifted(static_cast<std::uint64_t>(Nanos(Clock::now() - start).count()));
+  if (guess_.counts(faulter.timed)) guess_.written();
   with_history(faulter, [&](History& history) { history.wrote(page); });
   return Served::written;
 }

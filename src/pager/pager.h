@@ -30,12 +30,14 @@
 
 #include "pager/budget.h"
 #include "pager/evict/victims.h"
+#include "pager/odds.h"
 #include "pager/page_table.h"
 #include "pager/pager_stats.h"
 #include "pager/prefetch/prefetcher.h"
 #include "pager/read_buffer.h"
 #include "pager/read_cost.h"
 #include "pager/seal/none.h"
+#include "pager/write_guess.h"
 #include "pool/frames.h"
 #include "pool/staging.h"
 
@@ -210,7 +212,7 @@ class Pager {
   };
   Opened open(const Group& group, Faulter& faulter) noexcept;
   // Which pages of it are placed as if they had been written to already: they cost no other fault when they are.
-  static Slots take_for_dirty(Group& group, const Faulter& faulter) noexcept;
+  Slots take_for_dirty(Group& group, const Faulter& faulter) noexcept;
   // A page that came wrong, once more, from each place that has it. False if none is right.
   bool mend(PageNo page, Location home, std::byte* into, Faulter& faulter) noexcept;
   // It is there as if it had been written: its frame, which may have a wrong copy, or be worn, is given up. REQUIRES:
@@ -238,6 +240,8 @@ class Pager {
   // `mercy`: pages that the policy spares stay.
   Taken take(Victim victim, bool mercy) noexcept;
   Taken take_out(Victim victim, bool room, bool mercy) noexcept;
+  void take_beside(Taken& taken, Slots dirty) noexcept;
+  void leave_beside(Taken& taken, Slots fenced) noexcept;
   void unload(Load& load) noexcept;
   struct Worn;
   void move_elsewhere(const Worn& worn) noexcept;
@@ -256,6 +260,9 @@ class Pager {
   std::unique_ptr<Staging> staging_;
   ReadBuffer buffer_;
   std::array<ReadCost, 2> costs_;  // of near nodes, of far ones
+  WriteGuess guess_;
+  Odds fences_;  // that what was guarded along is written to while it is here
+  std::atomic<std::uint32_t> fence_turn_{0};
   PagerStats own_stats_;
   PagerStats* stats_ = &own_stats_;
   std::atomic<bool> full_{false};

@@ -12,6 +12,11 @@ namespace {
 constexpr Millis kRoomPatience{100};
 // Blocks in a row of which nothing could be taken: 256 MiB at most are looked through in one call.
 constexpr std::uint32_t kMostInVain = 1024;
+// Pages that stay, between two that leave: if there are more, two guards cost less than to lift so many.
+constexpr unsigned kMostBeside = 2;
+// ... and if more than this share of them is written to again. Then only one block in so many is tried.
+constexpr std::uint32_t kMostFences = Odds::kOne / 4;
+constexpr std::uint32_t kTryFences = 16;
 // Blocks in a row of which the policy spared all that was there: then the next is taken all the same.
 constexpr std::uint32_t kMostSpared = 64;
 
@@ -27,6 +32,7 @@ struct Pager::Taken {
   Slots clean = 0;       // of those
   Slots hidden = 0;      // of those: not to be read as the program would
   Slots stay = 0;        // locked, and not to go after all: for want of room, or pinned by the kernel
+  Slots beside = 0;      // locked as well, but not among those above: they are to stay, and may be guarded
   Slots moved = 0;       // of those that go: they are not there any more
   bool remains = false;  // there is, or may soon be, a local page that could not be taken
   bool spared = false;   // ... that the policy spares
@@ -109,7 +115,9 @@ Pager::Taken Pager::take_out(Victim victim, bool room, bool mercy) noexcept {
   if (dirty == 0) return taken;
   taken.stay = dirty;
   if (room) {
-    const Seized seized = memory_.seize(victim.block, taken.locked, dirty, taken.clean);
+    take_beside(taken, dirty);
+    const Seized seized = memory_.seize(victim.block, taken.locked, dirty, taken.clean, taken.beside);
+    leave_beside(taken, seized.fenced);
     taken.stay = dirty & ~send(taken, seized);
     memory_.release(seized, seized.pages & taken.stay);
     taken.moved = seized.moved & ~taken.stay;
@@ -117,6 +125,50 @@ Pager::Taken Pager::take_out(Victim victim, bool room, bool mercy) noexcept {
   taken.local &= ~taken.stay;
   taken.remains = taken.remains || taken.stay != 0;
   return taken;
+}
+
+// What stays lies between pages that leave, and each gap is another guard, with another shootdown. So those that stay
+// are locked, too, and guarded along with the others, if they are already, or where there are few in a row and few of
+// them are written to soon.
+void Pager::take_beside(Taken& taken, Slots dirty) noexcept {
+  const unsigned first = static_cast<unsigned>(std::countr_zero(dirty));
+  const unsigned end = 64 - static_cast<unsigned>(std::countl_zero(dirty));
+  const Slots others = slots_below(end - first) << first & ~taken.locked;
+  Slots guarded = 0;
+  for_each_slot(others, [&](std::uint32_t slot) {
+    Word& word = taken.words[slot];
+    Entry was;
+    if (!table_->try_lock(word, PageState::resident, &was)) return;
+    taken.beside |= Slots{1} << slot;
+    guarded |= Slots{was.guarded()} << slot;
+  });
+  // Locked before the look: see "A write that races with eviction".
+  Slots not_so = pins_.pinned(taken.block) & taken.beside;
+  const bool worth =
+      fences_.share() <= kMostFences || fence_turn_.fetch_add(1, std::memory_order_relaxed) % kTryFences == 0;
+  for (Slots rest = taken.beside & ~guarded; rest != 0;) {
+    const auto at = static_cast<unsigned>(std::countr_zero(rest));
+    const auto length = static_cast<unsigned>(std::countr_one(rest >> at));
+    const Slots row = slots_below(length) << at;
+    if (!worth || length > kMostBeside) not_so |= row;
+    rest &= ~row;
+  }
+  for_each_slot(not_so, [&](std::uint32_t slot) { table_->unlock(taken.block.first() + slot, taken.words[slot]); });
+  taken.beside &= ~not_so;
+}
+
+void Pager::leave_beside(Taken& taken, Slots fenced) noexcept {
+  std::uint32_t count = 0;
+  for_each_slot(taken.beside, [&](std::uint32_t slot) {
+    Word& word = taken.words[slot];
+    const PageNo page = taken.block.first() + slot;
+    const bool before = Entry(word.load(std::memory_order_relaxed)).guarded();
+    if (before || (fenced >> slot & 1) == 0) return table_->unlock(page, word);
+    table_->unlock(page, word, Entry::fenced());
+    ++count;
+  });
+  taken.beside = 0;
+  if (count > 0) fences_.tried(count);
 }
 
 // The rest of the way: discards what is still there, and unlocks.

@@ -125,6 +125,7 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   };
   const Slots there = result == Errc::ok ? group.place(dirty, place) : 0;
   tell_mapped(group, there, from_buffer, faulter);
+  if (guess_.counts(faulter.timed)) guess_.placed(static_cast<std::uint32_t>(std::popcount(there & ~dirty)));
   const auto placed = static_cast<std::uint32_t>(std::popcount(there));
   budget_.release(group.count - placed);
   for (std::uint32_t i = 0; i < group.count; ++i) {
@@ -157,9 +158,11 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
 }
 
 // The page itself if it is written to, and all of them if the stream's pages are. Another one if it was written to when
-// it was last here clean; but now and then it is placed clean, to see whether that is still so.
+// it was last here clean, or if enough are; but now and then it is placed clean, to see whether that is still so.
 Slots Pager::take_for_dirty(Group& group, const Faulter& faulter) noexcept {
   if (group.plan.written) return slots_below(group.count);
+  constexpr std::uint64_t kLeaving = 2'000;  // ns: to seize a page and to copy it
+  const bool likely = group.count == 1 && guess_.likely(kLeaving + frames_.copies() * costs_[group.miss.far].page_ns());
   // One time in 32, and not at the same pages each time: what a program does is regular, too.
   const auto look = [&](PageNo page) {
     const auto mixed =
@@ -168,11 +171,12 @@ Slots Pager::take_for_dirty(Group& group, const Faulter& faulter) noexcept {
   };
   Slots dirty = group.miss.write ? 1 : 0;
   for (std::uint32_t i = 0; i < group.count; ++i) {
-    if (!Entry(group.words[i]->load(std::memory_order_relaxed)).revised()) continue;
-    if (look(group.pages[i])) {
-      PageTable::revise(*group.words[i], false);
-    } else {
+    const bool revised = Entry(group.words[i]->load(std::memory_order_relaxed)).revised();
+    if (!revised && !likely) continue;
+    if (!look(group.pages[i])) {
       dirty |= Slots{1} << i;
+    } else if (revised) {
+      PageTable::revise(*group.words[i], false);
     }
   }
   return dirty;

@@ -305,6 +305,37 @@ TEST_F(PagerFetchTest, fault_whatWasReadAndThenWrittenIsPlacedAsWritten) {
   for (std::uint32_t page = 0; page < 1024; ++page) EXPECT_EQ(load(page), page + (page % 2 == 0 ? 2 : 0));
 }
 
+TEST_F(PagerFetchTest, fault_whereMostPagesAreWrittenToOthersArePlacedAsWritten) {
+  constexpr std::uint32_t kPages = 16 * 1024;
+  begin(kPages, kPages);
+  for (std::uint32_t page = 0; page < kPages; ++page) store(page, page);
+  send_all();
+  // Each page once, in no order that anything could be learned from. Returns how many were not taken for written.
+  const auto visit = [&](std::uint32_t from, std::uint32_t to, bool writes) {
+    const auto before = faults(Served::written);
+    for (std::uint32_t i = from; i < to; ++i) {
+      const std::uint32_t page = i * 6'151 % kPages;
+      const std::uint64_t value = load(page);
+      EXPECT_EQ(value, page);
+      if (writes) store(page, value + 1);
+    }
+    return faults(Served::written) - before;
+  };
+  const auto kept_frames = [&] {
+    std::uint32_t clean = 0;
+    for (std::uint32_t page = 0; page < kPages; ++page) clean += pager_->table().load(kFirst + page).clean();
+    return clean;
+  };
+  visit(0, kPages / 4, true);
+  EXPECT_LT(visit(kPages / 4, kPages / 2, true), kPages / 32);
+  EXPECT_LT(kept_frames(), kPages / 16);
+  // Once they are only read, that is soon known.
+  visit(kPages / 2, kPages * 3 / 4, false);
+  const std::uint32_t clean = kept_frames();
+  visit(kPages * 3 / 4, kPages, false);
+  EXPECT_GT(kept_frames() - clean, kPages / 8);
+}
+
 TEST_F(PagerFetchTest, fault_leapFollowsStridesOfSeveralStreams) {
   begin(4096, 4096, 1, prefetcher_of(Prefetch::leap));
   for (std::uint32_t page = 0; page < 4096; ++page) store(page, page);

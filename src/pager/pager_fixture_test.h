@@ -34,8 +34,9 @@ class PagerFixture : public ::testing::Test {
     if (two_copies_) frames_->keep_two_copies();
     words_.set(local, local / 4);
     victims_ = make_victims(evict_, *memory_, pages, budget_);
+    Victims& victims = own_victims_ != nullptr ? *own_victims_ : *victims_;
     auto pager =
-        Pager::create({*memory_, *frames_, budget_, *victims_, prefetcher, pins_, sizes_, *sealer_}, {.batches = 8});
+        Pager::create({*memory_, *frames_, budget_, victims, prefetcher, pins_, sizes_, *sealer_}, {.batches = 8});
     ASSERT_TRUE(pager) << pager.error().message;
     pager_ = *std::move(pager);
     ASSERT_EQ(pager_->adopt(PageRun{kFirst, pages}), Errc::ok);
@@ -83,6 +84,7 @@ class PagerFixture : public ::testing::Test {
   const Sealer* sealer_ = &kNoSeal;
   bool two_copies_ = false;
   std::unique_ptr<Victims> victims_;
+  std::unique_ptr<Victims> own_victims_;  // a test's own, instead of what evict_ says
   SomePins pins_;
   std::unique_ptr<Pager> pager_;
   std::atomic<Served> last_{Served::already};

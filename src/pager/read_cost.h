@@ -8,8 +8,9 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
+
+#include "pager/usual_cost.h"
 
 namespace comex {
 
@@ -17,29 +18,26 @@ class ReadCost {
  public:
   void note(std::uint32_t pages, std::uint64_t ns) noexcept {
     if (pages == 0) return;
-    if (pages == 1) return blend(trip_, ns);
-    const std::uint64_t trip = trip_.load(std::memory_order_relaxed);
-    if (trip > 0 && ns > trip) blend(page_, (ns - trip) / (pages - 1));
+    if (pages == 1) return trip_.note(ns);
+    const std::uint64_t trip = trip_.ns();
+    if (trip > 0 && ns > trip) page_.note((ns - trip) / (pages - 1));
   }
   // Of pages that come along, one in so many must be used. `otherwise`: as long as nothing has been measured.
   [[nodiscard]] std::uint32_t one_in(std::uint32_t otherwise) const noexcept {
     constexpr std::uint64_t kFault = 4'000;    // ns: delivering one, and placing its page
     constexpr std::uint64_t kPlacing = 1'000;  // ns: a page more, and evicting another for it
     constexpr std::uint32_t kMost = 16;
-    const std::uint64_t trip = trip_.load(std::memory_order_relaxed);
-    const std::uint64_t page = page_.load(std::memory_order_relaxed);
+    const std::uint64_t trip = trip_.ns();
+    const std::uint64_t page = page_.ns();
     if (trip == 0 || page == 0) return otherwise;
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>((trip + kFault) / (page + kPlacing), 1, kMost));
   }
+  // What one page more costs to move; that of a whole trip as long as no better is known, and of none if nothing is.
+  [[nodiscard]] std::uint64_t page_ns() const noexcept { return page_.ns() > 0 ? page_.ns() : trip_.ns(); }
 
  private:
-  static void blend(std::atomic<std::uint64_t>& average, std::uint64_t ns) noexcept {
-    const std::uint64_t before = average.load(std::memory_order_relaxed);
-    average.store(before == 0 ? ns : before - before / 8 + ns / 8, std::memory_order_relaxed);
-  }
-
-  std::atomic<std::uint64_t> trip_{0};  // ns
-  std::atomic<std::uint64_t> page_{0};
+  UsualCost trip_;
+  UsualCost page_;
 };
 
 }  // namespace comex

@@ -320,11 +320,11 @@ void UffdMemory::seize_run(PageRun run, Slots wanted, Seized& seized) noexcept {
   }
 }
 
-Seized UffdMemory::seize(BlockNo block, Slots locked, Slots wanted, Slots leaving) noexcept {
+Seized UffdMemory::seize(BlockNo block, Slots locked, Slots wanted, Slots leaving, Slots beside) noexcept {
   // Each run of pages that are there is a shootdown when it is moved; a guard is one for the whole block.
   const Slots here = wanted | leaving;
   const bool scattered = (here & ~(here << 1)) != (here & -here);
-  if (!sees_pins() || (scattered && !expects_pins())) return Memory::seize(block, locked, wanted, leaving);
+  if (!sees_pins() || (scattered && !expects_pins())) return Memory::seize(block, locked, wanted, leaving, beside);
   Seized seized{.block = block, .shelf = take_shelf()};
   for_each_run(block, locked, wanted | leaving, [&](PageRun run) { seize_run(run, wanted, seized); });
   const Slots moved = seized.moved & wanted;

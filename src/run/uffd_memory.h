@@ -49,7 +49,7 @@ class UffdMemory final : public Memory {
   Errc guard(PageRun pages) noexcept override;
   Errc unguard(PageRun pages) noexcept override;
   Errc discard(std::span<const PageRun> pages) noexcept override;
-  Seized seize(BlockNo block, Slots locked, Slots wanted, Slots leaving) noexcept override;
+  Seized seize(BlockNo block, Slots locked, Slots wanted, Slots leaving, Slots beside) noexcept override;
   void release(const Seized& seized, Slots back) noexcept override;
   Errc peek(PageNo page, std::byte* to) noexcept override;
   [[nodiscard]] bool can_peek() const noexcept override { return through_ >= 0; }

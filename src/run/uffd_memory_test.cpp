@@ -172,7 +172,7 @@ TEST_P(UffdMemoryTest, seize_outOfReachUntilReleased) {
   place_numbers(0, 3);
   place_numbers(4, 6);
   place_numbers(10, 1);
-  const Seized seized = memory_.seize(block(), 0x3ff, 0x3f7, 0);
+  const Seized seized = memory_.seize(block(), 0x3ff, 0x3f7, 0, 0);
   EXPECT_EQ(seized.pages, 0x3f7U);
   EXPECT_FALSE(can_write(2));
   EXPECT_TRUE(can_read(10)) << "nobody wanted it";
@@ -193,14 +193,14 @@ TEST_P(UffdMemoryTest, seize_scatteredPagesAreMovedIfPinsAreExpected) {
   const PageRun hole = run(4, 1);
   ASSERT_EQ(memory_.discard(std::span(&hole, 1)), Errc::ok);
   const Slots here = 0x3ef;
-  Seized seized = memory_.seize(block(), 0x3ff, here, 0);
+  Seized seized = memory_.seize(block(), 0x3ff, here, 0, 0);
   EXPECT_EQ(seized.pages, here);
   EXPECT_EQ(seized.moved, 0U);
   EXPECT_FALSE(can_write(9));
   memory_.release(seized, here);
   EXPECT_TRUE(can_write(9));
   memory_.expect_pins();
-  seized = memory_.seize(block(), 0x3ff, here, 0);
+  seized = memory_.seize(block(), 0x3ff, here, 0, 0);
   EXPECT_EQ(seized.pages, here);
   EXPECT_EQ(seized.moved & here, memory_.sees_pins() ? here : 0);
   memory_.release(seized, here);
@@ -213,12 +213,27 @@ TEST_P(UffdMemoryTest, seize_whatIsLeavingGoesAlong) {
   for (const std::uint64_t page : {1, 3, 5, 9}) ASSERT_EQ(memory_.guard(run(page, 1)), Errc::ok);
   const PageRun hole = run(7, 1);
   ASSERT_EQ(memory_.discard(std::span(&hole, 1)), Errc::ok);
-  const Seized seized = memory_.seize(block(), 0x3ff, 0x155, 0x22a);
+  const Seized seized = memory_.seize(block(), 0x3ff, 0x155, 0x22a, 0);
   EXPECT_EQ(seized.pages, 0x155U);
   EXPECT_EQ(seized.moved & 0x37f, 0x37fU) << "in one go";
   memory_.release(seized, 0x5);
   for (const std::uint64_t page : {0, 2}) EXPECT_EQ(first_byte(page), static_cast<char>(page));
   for (const std::uint64_t page : {1, 3, 4, 5, 6, 7, 8, 9}) EXPECT_FALSE(can_read(page)) << page;
+}
+
+TEST_P(UffdMemoryTest, seize_guardsWhatIsBesideAlong) {
+  place_numbers(0, 10);
+  const Seized seized = memory_.seize(block(), 0x2dd, 0x255, 0, 0x022);
+  EXPECT_EQ(seized.pages, 0x255U);
+  EXPECT_EQ(seized.moved, 0U);
+  EXPECT_EQ(seized.fenced, 0x022U);
+  memory_.release(seized, 0x255);
+  for (const std::uint64_t page : {1, 5}) {
+    EXPECT_TRUE(can_read(page)) << page;
+    EXPECT_FALSE(can_write(page)) << page;
+    ASSERT_EQ(memory_.unguard(run(page, 1)), Errc::ok);
+    EXPECT_TRUE(can_write(page)) << page;
+  }
 }
 
 // Pages that leave without being sent do not come in the way of those that are shared since a fork.
@@ -230,7 +245,7 @@ TEST_P(UffdMemoryTest, seize_whatIsLeavingAndSharedWithAChild) {
     pause();
     _exit(0);
   }
-  const Seized seized = memory_.seize(block(), 0x3f, 0x19, 0x26);
+  const Seized seized = memory_.seize(block(), 0x3f, 0x19, 0x26, 0);
   EXPECT_EQ(seized.pages, 0x19U);
   for (const std::uint32_t slot : {0, 3, 4}) EXPECT_EQ(*seized.bytes[slot], std::byte(slot));
   memory_.release(seized, 0);
@@ -241,7 +256,7 @@ TEST_P(UffdMemoryTest, seize_whatIsLeavingAndSharedWithAChild) {
 TEST_P(UffdMemoryTest, seize_asOftenAsOneLikes) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(memory_.place_zeros(run(0, kPages)), Errc::ok);
-    const Seized seized = memory_.seize(block(), ~Slots{0}, ~Slots{0}, 0);
+    const Seized seized = memory_.seize(block(), ~Slots{0}, ~Slots{0}, 0, 0);
     ASSERT_EQ(seized.pages, ~Slots{0});
     memory_.release(seized, 0);
     const PageRun all = run(0, kPages);
@@ -260,7 +275,7 @@ TEST_P(UffdMemoryTest, seize_notWhatTheKernelHasPinned) {
   if (!ring || syscall(SYS_io_uring_register, ring.get(), IORING_REGISTER_BUFFERS, &pinned, 1) != 0) {
     GTEST_SKIP() << "no io_uring here";
   }
-  const Seized seized = memory_.seize(block(), 0xf, 0xf, 0);
+  const Seized seized = memory_.seize(block(), 0xf, 0xf, 0, 0);
   EXPECT_EQ(seized.pages, 0xbU);
   EXPECT_TRUE(can_write(2));
   EXPECT_EQ(first_byte(2), 2);
@@ -274,7 +289,7 @@ TEST_P(UffdMemoryTest, seize_whatIsSharedWithAChild) {
     pause();
     _exit(0);
   }
-  const Seized seized = memory_.seize(block(), 0xf, 0xf, 0);
+  const Seized seized = memory_.seize(block(), 0xf, 0xf, 0, 0);
   EXPECT_EQ(seized.pages, 0xfU);
   EXPECT_EQ(*seized.bytes[3], std::byte{3});
   memory_.release(seized, 0);
@@ -285,7 +300,7 @@ TEST_P(UffdMemoryTest, seize_whatIsSharedWithAChild) {
 TEST_P(UffdMemoryTest, seize_whatMayNotBeWritten) {
   place_numbers(0, 4);
   mprotect((first_ + 1).address(), kPageSize, PROT_READ);
-  const Seized seized = memory_.seize(block(), 0xf, 0xf, 0);
+  const Seized seized = memory_.seize(block(), 0xf, 0xf, 0, 0);
   EXPECT_EQ(seized.pages, 0xfU);
   EXPECT_EQ(seized.moved & 2, 0U) << "it is read where it is";
   EXPECT_EQ(*seized.bytes[1], std::byte{1});
@@ -299,7 +314,7 @@ TEST_P(UffdMemoryTest, peek_whatMayNotBeRead) {
   place_numbers(0, 3);
   const auto allow = [&](int protection) { ASSERT_EQ(mprotect((first_ + 1).address(), kPageSize, protection), 0); };
   allow(PROT_NONE);
-  const Seized seized = memory_.seize(block(), 0x7, 0x2, 0);
+  const Seized seized = memory_.seize(block(), 0x7, 0x2, 0, 0);
   EXPECT_EQ(seized.pages, 0x2U);
   EXPECT_EQ(seized.moved, 0U);
   std::vector<std::byte> page(kPageSize);
@@ -360,7 +375,7 @@ TEST_P(UffdMemoryTest, seize_byTwoThreadsFromOneHugePage) {
       for (std::uint32_t block = thread; block < kBlocks; block += 2) {
         for (ready.fetch_add(1); ready.load() < block - thread + 2;) sched_yield();
         const std::uint64_t from = std::uint64_t{block} * kBlockPages;
-        const Seized seized = memory_.seize(BlockNo::of(first + from), ~Slots{0}, ~Slots{0}, 0);
+        const Seized seized = memory_.seize(BlockNo::of(first + from), ~Slots{0}, ~Slots{0}, 0, 0);
         // On an old kernel they stay where they are. Otherwise one that was not moved is not there.
         for_each_slot(memory_.sees_pins() ? seized.moved : seized.pages, [&](std::uint32_t slot) {
           std::uint64_t number = 0;
