@@ -30,7 +30,7 @@ struct ChaosOptions {
   unsigned faults = 200;
   std::uint64_t seed = 1;
   Millis longest{10'000};  // that a node is silent
-  std::uint64_t node_bytes = std::uint64_t{256} << 20;
+  std::uint64_t node_bytes = std::uint64_t{512} << 20;
 
   void make_quick() {
     faults = 20;
