@@ -24,7 +24,11 @@ Errc Memory::peek(PageNo, std::byte*) noexcept {
 }
 
 void Memory::release(const Seized& seized, Slots back) noexcept {
-  for_each_run(seized.block, back, back, [&](PageRun run) { (void)unguard(run); });
+  for_each_run(seized.block, back, back, [&](PageRun run) {
+    if (unguard(run) == Errc::ok) return;
+    // Not all of it is there any more: a page at a time, so that the rest is not guarded behind the entries' back.
+    for (std::uint64_t i = 0; i < run.count; ++i) (void)unguard(PageRun{run.first + i, 1});
+  });
 }
 
 }  // namespace comex

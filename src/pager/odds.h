@@ -17,8 +17,8 @@ class Odds {
     const std::uint32_t tried = tried_.fetch_add(times, std::memory_order_relaxed) + times;
     if (tried < kWindow) return;
     tried_.store(0, std::memory_order_relaxed);
-    const std::uint32_t followed = followed_.exchange(0, std::memory_order_relaxed);
-    const std::uint32_t share = std::min(kOne, followed * kOne / tried);
+    const std::uint32_t followed = std::min(tried, followed_.exchange(0, std::memory_order_relaxed));
+    const auto share = static_cast<std::uint32_t>(std::uint64_t{followed} * kOne / tried);
     share_.store((share_.load(std::memory_order_relaxed) + share) / 2, std::memory_order_relaxed);
   }
   void followed() noexcept { followed_.fetch_add(1, std::memory_order_relaxed); }

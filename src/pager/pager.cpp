@@ -93,8 +93,9 @@ Served Pager::dirty(PageNo page, Word& word, Entry entry, Faulter& faulter) noex
   PageTable::revise(word, true);
   table_->unlock(page, word, Entry(PageState::resident));
   release(entry.location());
-  if (faulter.timed) guess_.lifted(static_cast<std::uint64_t>(Nanos(Clock::now() - start).count()));
-  if (guess_.counts(faulter.timed)) guess_.written();
+  WriteGuess& guess = guesses_[!frames_.is_near(frames_.place_of(entry.location()).node)];
+  if (faulter.timed) guess.lifted(static_cast<std::uint64_t>(Nanos(Clock::now() - start).count()));
+  if (guess.counts(faulter.timed)) guess.written();
   with_history(faulter, [&](History& history) { history.wrote(page); });
   return Served::written;
 }
@@ -220,6 +221,16 @@ void Pager::clear(PageRun pages) noexcept {
   }
 }
 
+void Pager::lift_fences() noexcept {
+  const auto fenced = [](Entry entry) { return entry.guarded() && !entry.clean(); };
+  table_->for_each(PageTable::kEverything, [&](PageNo page, Word& word) {
+    if (!fenced(Entry(word.load(std::memory_order_relaxed)))) return;
+    const bool lift = fenced(table_->lock(page, word)) && memory_.unguard(PageRun{page, 1}) == Errc::ok;
+    if (!lift) return table_->unlock(page, word);
+    table_->unlock(page, word, Entry(PageState::resident));
+  });
+}
+
 void Pager::hide(PageRun pages, bool hidden) noexcept {
   table_->for_each(pages, [&](PageNo, Word& word) {
     if (hidden) {
@@ -292,7 +303,11 @@ Errc Pager::relocate(PageRun from, PageNo to, PageState left) noexcept {
     if (entry.is(PageState::resident)) admit(BlockNo::of(there), victims_.queue_of(entry.mark()));
     if (entry.hidden()) its.fetch_or(Entry::kHidden, std::memory_order_seq_cst);
     if (entry.is(PageState::remote)) std::memcpy(table_->seal(there), table_->seal(page), sealer_.size());
-    table_->unlock(there, its, entry.is(PageState::remote) ? Entry::remote(entry.location()) : Entry(entry.state()));
+    // Some kernels let guards move along.
+    const Entry moved = entry.is(PageState::remote) ? Entry::remote(entry.location())
+                        : entry.guarded()           ? Entry::fenced()
+                                                    : Entry(entry.state());
+    table_->unlock(there, its, moved);
     if (left == PageState::none) word.fetch_and(~Entry::kHidden, std::memory_order_seq_cst);
     table_->unlock(page, word, Entry(left));
   });

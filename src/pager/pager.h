@@ -48,7 +48,7 @@ enum class Served : std::uint8_t {
   not_ours,  // no page of the pager's: somebody else's fault
   already,   // another thread was faster
   zeros,     // first touch
-  written,   // a clean page is now dirty
+  written,  // a guard is lifted: a clean page is now dirty, or one that was guarded along with others can be written to
   staged,
   buffered,  // from the read buffer
   remote,
@@ -139,12 +139,14 @@ class Pager {
   void inherit(PageRun pages) noexcept;
   // Not the program's any more.
   void forget(PageRun pages) noexcept;
+  // Nothing that is not clean is guarded any more, of what eviction has guarded along before.
+  void lift_fences() noexcept;
   // The program may not read them now, or may again.
   void hide(PageRun pages, bool hidden) noexcept;
   // Around a move of pages to other addresses: hold() takes the entries and sees to it that none is staged, then the
-  // caller moves what is there, and then either relocate() gives the new addresses what the old had, all of it
-  // unguarded and dirty, and the old ones `left`, or let_go() leaves everything as it was; let_go_unguarded() if the
-  // caller has lifted all guards.
+  // caller moves what is there, and then either relocate() gives the new addresses what the old had, all of it dirty,
+  // and the old ones `left`, or let_go() leaves everything as it was; let_go_unguarded() if the caller has lifted all
+  // guards.
   void hold(PageRun pages) noexcept;
   Errc relocate(PageRun from, PageNo to, PageState left) noexcept;
   void let_go(PageRun pages) noexcept;
@@ -260,7 +262,7 @@ class Pager {
   std::unique_ptr<Staging> staging_;
   ReadBuffer buffer_;
   std::array<ReadCost, 2> costs_;  // of near nodes, of far ones
-  WriteGuess guess_;
+  std::array<WriteGuess, 2> guesses_;
   Odds fences_;  // that what was guarded along is written to while it is here
   std::atomic<std::uint32_t> fence_turn_{0};
   PagerStats own_stats_;

@@ -130,6 +130,55 @@ TEST_F(PagerBesideTest, evict_whereTheyAreWrittenToSoonFewAreGuardedAlong) {
   EXPECT_LE(faults(Served::written) - before, 8U) << "of one block, to see whether that is still so";
 }
 
+TEST_F(PagerBesideTest, liftFences_nothingButCleanPagesIsGuardedAfterwards) {
+  begin_with(kEveryEighth << 3);
+  send_all();
+  for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(page), page);
+  for (std::uint32_t page = 0; page < 64; ++page) {
+    if (page != 11) store(page, page + 1);
+  }
+  pager_->evict(1);
+  EXPECT_TRUE(entry(3).guarded());
+  pager_->lift_fences();
+  EXPECT_FALSE(entry(3).guarded());
+  EXPECT_TRUE(memory_->store(kFirst + 3, 0, 33)) << "as the kernel would";
+  EXPECT_TRUE(entry(11).clean());
+  EXPECT_FALSE(memory_->store(kFirst + 11, 0, 111));
+  for (std::uint32_t page = 0; page < 64; ++page) EXPECT_FALSE(entry(page).busy()) << page;
+}
+
+// It names no frame, though its entry has a bit where others have theirs.
+TEST_F(PagerBesideTest, relocate_whatWasGuardedAlong) {
+  begin_with(kEveryEighth << 3);
+  pager_->evict(1);
+  send_all();
+  for (std::uint32_t page = 0; page < 64; ++page) store(page, page);
+  pager_->evict(1);
+  ASSERT_TRUE(entry(3).guarded());
+  const auto frames = frames_->used();
+  pager_->hold(PageRun{kFirst + 3, 1});
+  pager_->let_go_unguarded(PageRun{kFirst + 3, 1});
+  EXPECT_EQ(frames_->used(), frames);
+  pager_->clear(PageRun{kFirst + 3, 1});
+  EXPECT_EQ(frames_->used(), frames);
+  EXPECT_EQ(load(3), 0U);
+  pager_->forget(PageRun{kFirst + 11, 1});
+  EXPECT_EQ(frames_->used(), frames);
+}
+
+TEST_F(PagerBesideTest, evict_aGuardThatFailsLeavesNothingLocked) {
+  begin_with(kEveryEighth << 3);
+  memory_->refuse_to_guard = true;
+  EXPECT_EQ(pager_->evict(1), 0U);
+  memory_->refuse_to_guard = false;
+  for (std::uint32_t page = 0; page < 64; ++page) {
+    EXPECT_FALSE(entry(page).busy()) << page;
+    store(page, page + 1);
+  }
+  send_all();
+  for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(page), page + 1);
+}
+
 TEST_F(PagerBesideTest, evict_pinnedPagesAreNotGuarded) {
   begin_with(kEveryEighth << 3);
   pins_.first_block = Slots{1} << 11;

@@ -127,9 +127,9 @@ Pager::Taken Pager::take_out(Victim victim, bool room, bool mercy) noexcept {
   return taken;
 }
 
-// What stays lies between pages that leave, and each gap is another guard, with another shootdown. So those that stay
-// are locked, too, and guarded along with the others, if they are already, or where there are few in a row and few of
-// them are written to soon.
+// What stays, in another queue or because it is spared, lies between pages that leave, and each gap is another guard,
+// with another shootdown. So those that stay are locked, too, and guarded along with the others, if they are already,
+// or where there are few in a row and few of them are written to soon.
 void Pager::take_beside(Taken& taken, Slots dirty) noexcept {
   const unsigned first = static_cast<unsigned>(std::countr_zero(dirty));
   const unsigned end = 64 - static_cast<unsigned>(std::countl_zero(dirty));

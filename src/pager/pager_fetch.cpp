@@ -125,7 +125,9 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   };
   const Slots there = result == Errc::ok ? group.place(dirty, place) : 0;
   tell_mapped(group, there, from_buffer, faulter);
-  if (guess_.counts(faulter.timed)) guess_.placed(static_cast<std::uint32_t>(std::popcount(there & ~dirty)));
+  if (guesses_[far].counts(faulter.timed)) {
+    guesses_[far].placed(static_cast<std::uint32_t>(std::popcount(there & ~dirty)));
+  }
   const auto placed = static_cast<std::uint32_t>(std::popcount(there));
   budget_.release(group.count - placed);
   for (std::uint32_t i = 0; i < group.count; ++i) {
@@ -162,7 +164,10 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
 Slots Pager::take_for_dirty(Group& group, const Faulter& faulter) noexcept {
   if (group.plan.written) return slots_below(group.count);
   constexpr std::uint64_t kLeaving = 2'000;  // ns: to seize a page and to copy it
-  const bool likely = group.count == 1 && guess_.likely(kLeaving + frames_.copies() * costs_[group.miss.far].page_ns());
+  const bool far = group.miss.far;
+  // A full pool takes nothing: then it is good to have pages that can leave all the same.
+  const bool likely =
+      group.count == 1 && !full() && guesses_[far].likely(kLeaving + frames_.copies() * costs_[far].page_ns());
   // One time in 32, and not at the same pages each time: what a program does is regular, too.
   const auto look = [&](PageNo page) {
     const auto mixed =

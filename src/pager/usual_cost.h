@@ -13,7 +13,7 @@ class UsualCost {
  public:
   void note(std::uint64_t ns) noexcept {
     const std::uint64_t before = ns_.load(std::memory_order_relaxed);
-    const std::uint64_t counts = std::min(ns, kMostAbove * before);
+    const std::uint64_t counts = std::min(ns, std::max(kMostAbove * before, kLeast));
     ns_.store(before == 0 ? ns : before - before / kMemory + counts / kMemory, std::memory_order_relaxed);
   }
   // 0 as long as nothing has been measured.
@@ -22,6 +22,7 @@ class UsualCost {
  private:
   static constexpr std::uint64_t kMemory = 8;
   static constexpr std::uint64_t kMostAbove = 4;
+  static constexpr std::uint64_t kLeast = 1'000;  // so much is never far above
 
   std::atomic<std::uint64_t> ns_{0};
 };

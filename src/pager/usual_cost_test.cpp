@@ -14,6 +14,13 @@ TEST(UsualCost, note_oneFarAboveTheOthersHardlyCounts) {
   EXPECT_LT(cost.ns(), 1'500U);
 }
 
+TEST(UsualCost, note_oneThatWasNearNothing) {
+  UsualCost cost;
+  cost.note(1);
+  for (int i = 0; i < 50; ++i) cost.note(5'000);
+  EXPECT_GT(cost.ns(), 4'000U);
+}
+
 TEST(UsualCost, note_followsWhatChangesForGood) {
   UsualCost cost;
   for (int i = 0; i < 10; ++i) cost.note(1'000);

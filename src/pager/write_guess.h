@@ -35,7 +35,9 @@ class WriteGuess {
   [[nodiscard]] bool likely(std::uint64_t send_ns) noexcept {
     constexpr std::uint64_t kFault = 2'000;  // ns: delivering one
     const std::uint64_t share = odds_.share();
-    const bool likely = share * (lift_.ns() + kFault) > (Odds::kOne - share) * send_ns;
+    // Where both cost about the same it stays as it is: each change makes it count anew.
+    const std::uint64_t price = eager_.load(std::memory_order_relaxed) ? send_ns * 3 / 4 : send_ns;
+    const bool likely = share * (lift_.ns() + kFault) > (Odds::kOne - share) * price;
     if (likely == eager_.load(std::memory_order_relaxed)) return likely;
     eager_.store(likely, std::memory_order_relaxed);
     odds_.begin_anew();

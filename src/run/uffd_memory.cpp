@@ -304,8 +304,10 @@ void UffdMemory::seize_run(PageRun run, Slots wanted, Seized& seized) noexcept {
       done = std::min(others, run.count);
     } else if (done == 0 && error == EBUSY && run.first >= unshared) {
       // Pinned; or shared with a relative since a fork, to be copied when it is written to. If it is busy still when
-      // that has been done, it is pinned. Not those that are leaving: to write to them is a fault, which waits for us.
+      // that has been done, it is pinned. Not those that are leaving: to write to them is a fault, which waits for us,
+      // as would be to write to one that was guarded along with others.
       const PageRun alike{run.first, std::min<std::uint64_t>(run.count, std::countr_one(wanted >> slot))};
+      (void)unguard(alike);
       madvise(alike.first.address(), bytes_of(alike), kPopulateWrite);
       unshared = alike.end();
     } else if (done == 0) {
@@ -324,7 +326,9 @@ Seized UffdMemory::seize(BlockNo block, Slots locked, Slots wanted, Slots leavin
   // Each run of pages that are there is a shootdown when it is moved; a guard is one for the whole block.
   const Slots here = wanted | leaving;
   const bool scattered = (here & ~(here << 1)) != (here & -here);
-  if (!sees_pins() || (scattered && !expects_pins())) return Memory::seize(block, locked, wanted, leaving, beside);
+  if (!sees_pins() || (scattered && !expects_pins())) {
+    return Memory::seize(block, locked, wanted, leaving, expects_pins() ? 0 : beside);
+  }
   Seized seized{.block = block, .shelf = take_shelf()};
   for_each_run(block, locked, wanted | leaving, [&](PageRun run) { seize_run(run, wanted, seized); });
   const Slots moved = seized.moved & wanted;

@@ -253,6 +253,33 @@ TEST_P(UffdMemoryTest, seize_whatIsLeavingAndSharedWithAChild) {
   waitpid(child, nullptr, 0);
 }
 
+// Eviction guards pages along with others, which stay. Later they leave, too.
+TEST_P(UffdMemoryTest, seize_whatWasGuardedAndIsSharedSinceAFork) {
+  place_numbers(0, 8);
+  ASSERT_EQ(memory_.guard(run(3, 1)), Errc::ok);
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  const Seized seized = memory_.seize(block(), 0xff, 0xff, 0, 0);
+  EXPECT_EQ(seized.pages, 0xffU);
+  for (std::uint32_t slot = 0; slot < 8; ++slot) EXPECT_EQ(*seized.bytes[slot], std::byte(slot));
+  memory_.release(seized, 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST_P(UffdMemoryTest, seize_nothingIsGuardedAlongIfPinsAreExpected) {
+  memory_.expect_pins();
+  place_numbers(0, 10);
+  const Seized seized = memory_.seize(block(), 0x2dd, 0x255, 0, 0x022);
+  EXPECT_EQ(seized.pages, 0x255U);
+  EXPECT_EQ(seized.fenced, 0U);
+  for (const std::uint64_t page : {1, 5}) EXPECT_TRUE(can_write(page)) << page;
+  memory_.release(seized, 0);
+}
+
 TEST_P(UffdMemoryTest, seize_asOftenAsOneLikes) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(memory_.place_zeros(run(0, kPages)), Errc::ok);

@@ -102,6 +102,8 @@ void expect_pins() noexcept {
   process.memory.expect_pins();
   process.crossing.close();
   process.crossing.open();
+  // What a driver is about to write to, we may not see.
+  process.pager->lift_fences();
   signals.let_go();
 }
 
