@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "node/arena.h"
 #include "node/buddy.h"
+#include "pool/mend_queue.h"
 #include "pool/placement.h"
 #include "sim/events.h"
 #include "sim/random.h"
@@ -20,7 +21,7 @@ constexpr double kMinute = 60;
 constexpr double kHour = 60 * kMinute;
 constexpr double kDay = 24 * kHour;
 constexpr double kSampleEvery = 10 * kMinute;
-constexpr double kAskAgain = 2;  // seconds after a "no", as the pool does at the longest
+constexpr double kAskAgain = std::chrono::duration<double>(kMendAgain).count();
 constexpr double kSpread = 1.0;  // of the sizes of programs: sigma of their logarithm
 constexpr std::uint32_t kNobody = UINT32_MAX;
 
@@ -53,6 +54,7 @@ struct Client {
   Placement placement;
   std::array<std::uint32_t, ClusterStudy::kMostCopies> current;  // where it goes, by copy, while others are full
   std::vector<Chunk> chunks;
+  MendQueue thin;  // of them, by number; some may have got all their copies, or be others by now
   bool repairing = false;
   std::uint32_t life = 0;
 };
@@ -221,6 +223,11 @@ class Simulation {
     for (Copy& copy : chunk.copies) release(copy);
     client.chunks[i] = client.chunks.back();
     client.chunks.pop_back();
+    if (i < client.chunks.size() && missing(client.chunks[i])) to_be_repaired(client, i);
+  }
+
+  void to_be_repaired(Client& client, std::size_t i) const {
+    client.thin.push(static_cast<std::uint32_t>(i), study_.copies - gone(client.chunks[i]));
   }
 
   void end_program(std::uint32_t who, std::uint32_t life) {
@@ -236,14 +243,17 @@ class Simulation {
     std::uint64_t missing = 0;  // chunks that have not got their copy again
   };
 
-  [[nodiscard]] bool missing(const Chunk& chunk) const {
+  [[nodiscard]] std::uint32_t gone(const Chunk& chunk) const {
     const auto first = chunk.copies.begin();
-    return std::any_of(first, first + study_.copies, [](const Copy& copy) { return copy.node == kNobody; });
+    return static_cast<std::uint32_t>(
+        std::count_if(first, first + study_.copies, [](const Copy& copy) { return copy.node == kNobody; }));
   }
+  [[nodiscard]] bool missing(const Chunk& chunk) const { return gone(chunk) > 0; }
 
   void lose_copies(Client& client, std::uint32_t node, std::uint32_t failure) {
     bool dead = false;
-    for (Chunk& chunk : client.chunks) {
+    for (std::size_t i = 0; i < client.chunks.size(); ++i) {
+      Chunk& chunk = client.chunks[i];
       const auto first = chunk.copies.begin();
       const auto last = first + study_.copies;
       const auto lost = std::find_if(first, last, [&](const Copy& copy) { return copy.node == node; });
@@ -251,7 +261,8 @@ class Simulation {
       if (missing(chunk)) settle(chunk.failure);
       lost->node = kNobody;
       ++result_.copies_lost;
-      if (std::all_of(first, last, [](const Copy& copy) { return copy.node == kNobody; })) {
+      to_be_repaired(client, i);
+      if (gone(chunk) == study_.copies) {
         ++result_.chunks_lost;
         dead = true;
       }
@@ -275,10 +286,7 @@ class Simulation {
     if (failures_[failure].missing == 0) return;
     for (std::uint32_t who = 0; who < clients_.size(); ++who) {
       Client& client = clients_[who];
-      if (client.repairing || std::none_of(client.chunks.begin(), client.chunks.end(),
-                                           [this](const Chunk& chunk) { return missing(chunk); })) {
-        continue;
-      }
+      if (client.repairing || client.thin.empty()) continue;
       client.repairing = true;
       plan_repair(who);
     }
@@ -289,29 +297,30 @@ class Simulation {
     events_.plan(events_.now() + std::max(at_least, mib / study_.repair_mib_per_second), {What::Kind::repair, who});
   }
 
-  // One copy of one chunk has been made: of those with the fewest left first.
+  // One copy of one chunk has been made.
   void repair(std::uint32_t who) {
     Client& client = clients_[who];
-    Chunk* worst = nullptr;
-    std::ptrdiff_t most = 0;
-    for (Chunk& chunk : client.chunks) {
-      const auto first = chunk.copies.begin();
-      const auto gone =
-          std::count_if(first, first + study_.copies, [](const Copy& copy) { return copy.node == kNobody; });
-      if (gone <= most) continue;
-      most = gone;
-      worst = &chunk;
+    const auto next =
+        client.thin.take([&](std::uint32_t i) { return i < client.chunks.size() && missing(client.chunks[i]); });
+    client.repairing = next.has_value();
+    if (!next) {
+      client.thin = {};
+      return;
     }
-    client.repairing = worst != nullptr;
-    if (worst == nullptr) return;
+    Chunk& chunk = client.chunks[*next];
     std::size_t hole = 0;
-    while (worst->copies[hole].node != kNobody) ++hole;
-    const auto copy = place(client, *worst, hole);
-    if (!copy) return plan_repair(who, kAskAgain);
-    worst->copies[hole] = *copy;
-    ++result_.copies_made;
-    if (!missing(*worst)) settle(worst->failure);
-    plan_repair(who);
+    while (chunk.copies[hole].node != kNobody) ++hole;
+    const auto copy = place(client, chunk, hole);
+    if (copy) {
+      chunk.copies[hole] = *copy;
+      ++result_.copies_made;
+    }
+    if (missing(chunk)) {
+      to_be_repaired(client, *next);
+    } else {
+      settle(chunk.failure);
+    }
+    plan_repair(who, copy ? 0 : kAskAgain);
   }
 
   // --- figures ---

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "pool/mend_queue.h"
+
 namespace comex::sim {
 
 struct ClusterStudy {
@@ -23,12 +25,12 @@ struct ClusterStudy {
   double use = 0.7;                // of all memory, copies included, in the mean
   std::uint32_t copies = 2;
   double days = 1;
-  double change_minutes = 10;         // between two changes of a program's size
-  double life_hours = 6;              // of a program
-  double node_days = 30;              // between two failures of a node; 0: none fails
-  double node_back_minutes = 10;      // empty
-  double notice_seconds = 2;          // until a program knows
-  double repair_mib_per_second = 64;  // of one program, before it is brought to scale
+  double change_minutes = 10;                      // between two changes of a program's size
+  double life_hours = 6;                           // of a program
+  double node_days = 30;                           // between two failures of a node; 0: none fails
+  double node_back_minutes = 10;                   // empty
+  double notice_seconds = 2;                       // until a program knows
+  double repair_mib_per_second = kMendRate >> 20;  // of one program, before it is brought to scale
   std::uint64_t seed = 1;
 };
 
