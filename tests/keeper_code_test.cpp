@@ -210,6 +210,28 @@ TEST_P(KeeperCode, random_writes_while_nodes_come_and_go) {
   }
 }
 
+// What the others had is theirs again at once: only what a late write may land in waits for the lease.
+TEST_P(KeeperCode, what_is_given_up_while_a_node_is_away_returns_to_the_others) {
+  Kept kept(GetParam().over, kMemory, code().nodes(), code());
+  const auto outpost = kept.outpost();
+  CodedPages pages(*outpost);
+  const auto in_use_elsewhere = [&] {
+    std::uint64_t elsewhere = 0;
+    for (std::size_t node = 0; node < code().nodes(); ++node) elsewhere += node == 3 ? 0 : kept.in_use_at(node);
+    return elsewhere;
+  };
+  ASSERT_TRUE(pages.write(tags(0, 6'000)));
+  kept.stop_node(3);
+  ASSERT_TRUE(wait_until([&] { return outpost->tend(), pages.made() > 0; }));
+  const std::uint64_t before = in_use_elsewhere();
+  for (const Tag tag : tags(0, 6'000)) pages.forget(tag);
+  // But for some that are at hand.
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), in_use_elsewhere() < before / 2; }));
+  EXPECT_EQ(kept.losses_of(3), GetParam().over == Over::shm) << "over TCP its lease is not over";
+  ASSERT_TRUE(pages.write(tags(0, 500)));
+  EXPECT_TRUE(pages.are_right());
+}
+
 TEST_P(KeeperCode, a_drained_node_is_left) {
   Kept kept(GetParam().over, kMemory, code().nodes() + 1, code());
   const auto outpost = kept.outpost();

@@ -104,6 +104,24 @@ TEST_P(KeeperCopies, a_process_that_does_not_answer_delays_only_its_own) {
   EXPECT_TRUE(wait_until([&] { return stopped->tend(), has_seed_everywhere(*stopped, its, 1, 2); }));
 }
 
+// What it had on other nodes is theirs again; on the one that is away a write of it may still be under way.
+TEST_P(KeeperCopies, a_process_that_dies_while_a_node_is_away_leaves_the_others_nothing) {
+  Worker worker([](const Worker::Line& line, Outpost& outpost) {
+    const auto runs = take_exactly(outpost, 300);
+    line.say(write_seed(outpost, runs, 1) == Errc::ok);
+    return static_cast<int>(line.hear());
+  });
+  Kept kept(GetParam(), kMemory, 2, 2);
+  worker.go(kept);
+  ASSERT_EQ(worker.line().hear(), 1U);
+  kept.stop_node(1);
+  ASSERT_TRUE(wait_until([&] { return kept.pool().status()[1].state != MemberState::up; }));
+  worker.kill();
+  EXPECT_TRUE(kept.processes_soon(0));
+  EXPECT_TRUE(wait_until([&] { return kept.in_use_at(0) == 0; }));
+  EXPECT_EQ(kept.losses_of(1), GetParam() == Over::shm) << "over TCP its lease is not over";
+}
+
 // Reads go to the copy that is clearly faster, and now and then to another, to see whether it is still slower.
 TEST_P(KeeperCopies, reads_go_to_the_fastest) {
   Kept kept(GetParam(), kMemory, 2, 2);

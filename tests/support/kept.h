@@ -57,6 +57,10 @@ class Kept {
   [[nodiscard]] std::size_t number_of(NodeId node) const;
   // How many of these pages have a copy on that node.
   [[nodiscard]] std::uint64_t pages_at(std::size_t node, const Outpost& outpost, const std::vector<Run>& runs) const;
+  // Frames of a node that are in use, or may still be written to.
+  [[nodiscard]] std::uint64_t in_use_at(std::size_t node) const { return pool_->status()[node].in_use; }
+  // Sessions with it that were lost.
+  [[nodiscard]] std::uint64_t losses_of(std::size_t node) const { return pool_->status()[node].losses; }
   // Until so many frames are held by processes, and so many processes are there.
   [[nodiscard]] bool frames_held_soon(std::uint64_t frames) const;
   [[nodiscard]] bool processes_soon(std::size_t processes) const;

@@ -78,7 +78,7 @@ std::optional<Run> KeeperServer::next_run(std::uint32_t want) {
     if (!store_->writable(chunk)) return false;
     return std::all_of(places.at.begin(), places.at.begin() + places.count, [this](const Location& place) {
       const Node& node = nodes_.at(place.node.value);
-      return node.standing && !is_asked(node, place.frame);
+      return node.standing && is_settled(place) && !is_asked(node, place.frame);
     });
   };
   const bool enough = store_->wasteful() || store_->most_free() >= kChunkFrames / 2;
@@ -220,40 +220,50 @@ KeeperServer::Ready KeeperServer::tell_slab(Process& process, Node& node, KeptNo
 bool KeeperServer::take_back(Process& process, std::span<const std::byte> message) {
   const std::size_t count = kw::run_count(message);
   if (count == SIZE_MAX) return broke_rules(process, "a message makes no sense"), false;
-  const bool some_over = std::any_of(process.nodes.begin(), process.nodes.end(),
-                                     [](const auto& node) { return node.second.state == KeptNode::Lanes::over; });
+  std::vector<Node*> over;  // what it sent there may still be on its way
+  for (const auto& [id, kept] : process.nodes) {
+    if (kept.state == KeptNode::Lanes::over) over.push_back(&nodes_.at(id));
+  }
   for (std::size_t i = 0; i < count; ++i) {
     const Run run = kw::run_at(message, i);
-    bool fits = ChunkMap::holds(run) && store_->size(chunk_of(run.first)) > 0;
-    if (fits && some_over && unsettled(process, chunk_of(run.first))) {
-      // A write that a broken lane still carries may land in these frames: they are nobody's until that is over.
-      fits = process.returned.size() < process.holder.frames();
-      if (fits) process.returned.push_back(run);
-    } else if (fits) {
-      fits = book_.give_back(process.holder, run, free_);
+    const bool fits = ChunkMap::holds(run) && store_->size(chunk_of(run.first)) > 0;
+    for (Node* const node : over) {
+      if (fits) unsettle(chunk_of(run.first), *node);
     }
-    if (!fits) return broke_rules(process, "it gave frames back that it does not hold"), false;
+    if (!fits || !book_.give_back(process.holder, run, free_)) {
+      return broke_rules(process, "it gave frames back that it does not hold"), false;
+    }
   }
   return true;
 }
 
-bool KeeperServer::unsettled(const Process& process, ChunkNo chunk) const {
+// A place that the chunk was moved from a moment ago is one, too.
+void KeeperServer::unsettle(ChunkNo chunk, Node& node) {
   const Places places = store_->places(chunk);
-  return std::any_of(places.at.begin(), places.at.begin() + places.count, [&](const Location& place) {
-    const auto kept = process.nodes.find(place.node.value);
-    return kept != process.nodes.end() && kept->second.state == KeptNode::Lanes::over;
-  });
+  for (std::uint32_t i = 0; i < places.count; ++i) {
+    if (places.at[i].node == node.id) node.unsettled.insert(places.at[i].frame.value);
+  }
+  for (const Left& left : left_) {
+    if (left.chunk == chunk && left.run.node == node.id) node.unsettled.insert(left.run.first.value);
+  }
 }
 
-// Lanes that held some of them up are over.
-void KeeperServer::settle_returns(Process& process) {
-  for (const Run& run : std::exchange(process.returned, {})) {
-    if (unsettled(process, chunk_of(run.first))) {
-      process.returned.push_back(run);
-    } else if (!book_.give_back(process.holder, run, free_) && process.talking()) {
-      return broke_rules(process, "it gave frames back that it does not hold");
-    }
-  }
+bool KeeperServer::is_settled(const Location& place) const {
+  const auto node = nodes_.find(place.node.value);
+  return node == nodes_.end() || !node->second.unsettled.contains(place.frame.value);
+}
+
+// A chunk has no more use for it.
+void KeeperServer::give_back_place(const Run& place) {
+  if (place.node == kw::kDisk) return backup_->give_back(place);
+  if (is_settled(place.at(0))) return pool_.give_back(place);
+  nodes_.at(place.node.value).withheld.push_back(place);
+}
+
+// Nothing that was sent there before can land any more.
+void KeeperServer::settle(Node& node) {
+  node.unsettled.clear();
+  for (const Run& place : std::exchange(node.withheld, {})) pool_.give_back(place);
 }
 
 // Lanes came, or will not come soon: then others can have the frames.
@@ -283,10 +293,8 @@ void KeeperServer::settle_parked(Process& process) {
 
 void KeeperServer::inherit(const Process& parent, Process& heir) {
   book_.inherit(parent.holder, heir.holder);
-  // What the parent has not been told of, or has returned, the child will not know of.
-  for (const auto* runs : {&parent.parked, &parent.returned}) {
-    for (const Run& run : *runs) (void)book_.give_back(heir.holder, run, free_);
-  }
+  // What the parent has not been told of the child will not know of.
+  for (const Run& run : parent.parked) (void)book_.give_back(heir.holder, run, free_);
   heir.heard = parent.heard;
   for (const auto& [id, kept] : parent.nodes) {
     KeptNode& copy = heir.nodes[id];

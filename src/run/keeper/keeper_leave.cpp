@@ -37,11 +37,12 @@ bool KeeperServer::leave(Process& process) {
   process.look_at = now + config_.look_again;
   const bool first = !std::exchange(process.ending_lanes, true);
   for (auto at = process.nodes.begin(); at != process.nodes.end();) {
-    const NodeId id{at->first};
-    if (!lanes_ended(at->second, id, first, now >= process.late_at)) {
+    bool unclean = false;
+    if (!lanes_ended(at->second, first, now >= process.late_at, &unclean)) {
       ++at;
       continue;
     }
+    if (unclean) give_up_lanes(process, at->second, nodes_.at(at->first));
     at = process.nodes.erase(at);
   }
   if (!process.nodes.empty()) return false;
@@ -49,30 +50,24 @@ bool KeeperServer::leave(Process& process) {
   return true;
 }
 
-// True when no write that the dead process sent to this node can land any more.
-bool KeeperServer::lanes_ended(KeptNode& kept, NodeId id, bool first, bool late) {
-  bool unclean = kept.state == KeptNode::Lanes::over;
-  for (auto lane = kept.lanes.begin(); lane != kept.lanes.end() && !unclean;) {
+// True when no write that the dead process sent to this node can land any more, or when that cannot be known by them.
+bool KeeperServer::lanes_ended(KeptNode& kept, bool first, bool late, bool* unclean) {
+  *unclean = kept.state == KeptNode::Lanes::over;
+  for (auto lane = kept.lanes.begin(); lane != kept.lanes.end() && !*unclean;) {
     const LaneEnd end = first ? begin_lane_end(lane->get()) : see_lane_end(lane->get());
-    unclean = end == LaneEnd::unclean || (end == LaneEnd::waiting && late);
+    *unclean = end == LaneEnd::unclean || (end == LaneEnd::waiting && late);
     if (end == LaneEnd::waiting && first) watch_lane(lane->get());
     lane = end == LaneEnd::clean ? kept.lanes.erase(lane) : std::next(lane);
   }
-  // Nothing of it is ours, and before anything is again its link is another: a node that was drained and stopped is
-  // never said to be lost.
-  if (unclean && is_away_and_unused(id)) return true;
-  if (unclean && (first || kept.state != KeptNode::Lanes::over)) pool_.renew_link(id, kept.link);
-  // Not over before link_changed() or lose() says so.
-  if (unclean) kept.state = KeptNode::Lanes::over;
-  return kept.lanes.empty() && !unclean;
+  return kept.lanes.empty() || *unclean;
 }
 
-bool KeeperServer::is_away_and_unused(NodeId id) const {
-  const auto node = nodes_.find(id.value);
-  if (node == nodes_.end() || node->second.standing) return false;
-  const auto members = pool_.status();
-  return std::any_of(members.begin(), members.end(),
-                     [&](const MemberStatus& member) { return member.node == id && member.in_use == 0; });
+// What it had there is nobody's before the link is another, which makes an end of all older lanes.
+void KeeperServer::give_up_lanes(const Process& process, const KeptNode& kept, Node& node) {
+  for (std::uint32_t number = 0; number < store_->end(); ++number) {
+    if (process.holder.holds_any_of(kHome, number)) unsettle(ChunkNo{number}, node);
+  }
+  pool_.renew_link(node.id, kept.link);
 }
 
 }  // namespace comex

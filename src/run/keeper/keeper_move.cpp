@@ -106,7 +106,7 @@ bool KeeperServer::nobody_reads(const Left& left) const {
 void KeeperServer::settle_left() {
   std::erase_if(left_, [this](const Left& left) {
     if (!nobody_reads(left)) return false;
-    pool_.give_back(left.run);
+    give_back_place(left.run);
     return true;
   });
 }

@@ -51,8 +51,10 @@ void KeeperServer::look_at_node(const MemberStatus& member) {
   const bool same_session = found != nodes_.end() && found->second.session.client == now.session.client &&
                             found->second.session.boot_id == now.session.boot_id;
   if (same_session) {
-    now.asked = found->second.asked;
-    found->second = now;
+    now.asked = std::move(found->second.asked);
+    now.unsettled = std::move(found->second.unsettled);
+    now.withheld = std::move(found->second.withheld);
+    found->second = std::move(now);
     return link_changed(found->second);
   }
   // The session ended without a frame in use: the pool keeps the id for the next.
@@ -62,13 +64,13 @@ void KeeperServer::look_at_node(const MemberStatus& member) {
 
 // The session has resumed: what was sent on older connections has no effect any more.
 void KeeperServer::link_changed(Node& node) {
+  settle(node);
   store_->look_again();
   for (const auto& [number, process] : processes_) {
     const auto found = process->nodes.find(node.id.value);
     if (found == process->nodes.end()) continue;
     KeptNode& kept = found->second;
     kept.drop_lanes();
-    settle_returns(*process);
     if (!process->talking()) continue;
     if (!node.shm()) {
       if (process->holder.frames() > 0) open_lanes(*process, node, kept);
@@ -108,9 +110,7 @@ void KeeperServer::forget_session(const Node& node) {
   for (const ChunkNo chunk : loss.backed_up) rescue_.insert(chunk.value);
   store_->look_again();  // what was on this node as well may be handed out now
   for (const auto& [number, process] : processes_) {
-    if (process->nodes.erase(node.id.value) == 0) continue;
-    settle_returns(*process);
-    settle_parked(*process);
+    if (process->nodes.erase(node.id.value) > 0) settle_parked(*process);
   }
 }
 

@@ -86,7 +86,6 @@ class KeptProcess {
   Clock::time_point look_at{};   // leaving: when to look at the lifeline again
   Millis look_pause{1};
   std::unordered_map<std::uint16_t, KeptNode> nodes;
-  std::vector<Run> returned;    // given back while a write to a place of them may still land
   std::vector<Run> parked;      // granted, to be told when there are lanes to all places
   std::uint32_t heard = 0;      // of late places up to this: ChunkEntry::since
   std::uint32_t sealed = 0;     // the last round of seals that it has answered,

@@ -57,7 +57,7 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
   auto store = ChunkStore::make(
       pool.config().copies,
       [raw = server.get()](const Run& run) {
-        run.node == kw::kDisk ? raw->backup_->give_back(run) : raw->pool_.give_back(run);
+        raw->give_back_place(run);
       },
       code);
   if (!store) return std::move(store).error();

@@ -17,9 +17,9 @@
 //
 // Invariants:
 //  1. A home has no two holders but a process and its heirs.
-//  2. The frames of a process are free when it has given them back, or when neither an instruction of it can run any
-//     more (run/lifeline.h) nor a write that it sent can still land (run/keeper/keeper_lanes.h). See "Who may touch a
-//     frame of a program" in docs/design-notes.md.
+//  2. The homes of a process are free when it has given them back, or when no instruction of it can run any more
+//     (run/lifeline.h); the frames behind them, node by node, when no write that it sent there can still land
+//     (run/keeper/keeper_lanes.h). See "Who may touch a frame of a program" in docs/design-notes.md.
 //  3. A process that breaks the protocol, or dies, changes nothing for another.
 //  4. A process is told of a node before a slab of it, of a slab before a run in it, and of no run before it has lanes
 //     to all its places.
@@ -36,6 +36,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
 #include "base/fd.h"
@@ -114,6 +115,10 @@ class KeeperServer {
     std::uint64_t link = 0;
     bool standing = false;
     std::vector<std::uint32_t> asked;  // slabs that it wants empty, sorted
+    // Places here, by their first frames, to which somebody who has let go of them may have sent what has not landed
+    // yet: nobody gets them before the link is another.
+    std::unordered_set<std::uint32_t> unsettled;
+    std::vector<Run> withheld;  // those of them that no chunk has any more
     [[nodiscard]] bool shm() const { return url.scheme == Url::Scheme::unix_socket; }
   };
 
@@ -152,9 +157,11 @@ class KeeperServer {
   bool tell_node(Process& process, Node& node);
   Ready tell_slab(Process& process, Node& node, KeptNode& kept, FrameNo frame);
   bool take_back(Process& process, std::span<const std::byte> message);
-  // Whether what the process sent to a place of the chunk may still land.
-  [[nodiscard]] bool unsettled(const Process& process, ChunkNo chunk) const;
-  void settle_returns(Process& process);
+  // The process lets go of homes of the chunk while its lanes to this node are over.
+  void unsettle(ChunkNo chunk, Node& node);
+  [[nodiscard]] bool is_settled(const Location& place) const;
+  void give_back_place(const Run& place);
+  void settle(Node& node);
   void settle_parked(Process& process);
   void inherit(const Process& parent, Process& heir);
   void mind_dead_homes();
@@ -164,8 +171,8 @@ class KeeperServer {
   void leave_all();
   // True when nothing of it is left.
   bool leave(Process& process);
-  bool lanes_ended(KeptNode& kept, NodeId id, bool first, bool late);
-  [[nodiscard]] bool is_away_and_unused(NodeId id) const;
+  bool lanes_ended(KeptNode& kept, bool first, bool late, bool* unclean);
+  void give_up_lanes(const Process& process, const KeptNode& kept, Node& node);
 
   // --- keeper_nodes.cpp: nodes and lanes ---
   void look_at_pool();
