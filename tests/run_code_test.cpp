@@ -1,66 +1,20 @@
 // A program whose pages are coded across five nodes, while nodes die, hang and come back.
 #include <gtest/gtest.h>
-#include <signal.h>
 
-#include <cstdio>
-#include <deque>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
-#include "support/node.h"
-#include "support/process.h"
-#include "support/program.h"
-#include "support/toucher.h"
+#include "support/run_nodes.h"
 
 #ifdef COMEX_RUN_LIBRARY
 
 namespace comex::test {
 namespace {
 
-class RunCode : public testing::Test {
+class RunCode : public RunNodes {
  protected:
-  // With a lease that no busy machine exceeds.
-  void add_node(const std::string& listen = "127.0.0.1:0") {
-    const std::string number = std::to_string(nodes_.size() + 1);
-    nodes_.push_back(start_node({"--listen", listen, "--lease", "60s", "--nid", number, "--socket", "none"},
-                                folder_.path("."), "128M"));
-  }
-  void add_nodes(int count) {
-    for (int i = 0; i < count; ++i) add_node();
-  }
-  // Another takes its place, which knows nothing.
-  void kill_and_replace(std::size_t node) {
-    const std::string listen = nodes_[node].tcp->host + ":" + std::to_string(nodes_[node].tcp->port);
-    nodes_[node].process.kill();
-    add_node(listen);
-  }
-  Process start(const std::vector<std::string>& program, const std::vector<std::string>& flags = {}) {
-    std::string urls;
-    for (const auto& node : nodes_) urls += (urls.empty() ? "" : ",") + node.tcp->text();
-    std::vector<std::string> words{COMEX_BINARY, "run", "--at-once", "--local", "16M", "--code", "4+1", "--pool", urls};
-    words.insert(words.end(), flags.begin(), flags.end());
-    words.emplace_back("--");
-    words.insert(words.end(), program.begin(), program.end());
-    return Process(words, folder_.path("."));
-  }
-  Process touch(const std::vector<std::string>& flags = {}) {
-    return start({"/usr/bin/python3", folder_.file("toucher.py", kToucher), "48"}, flags);
-  }
-  // Nothing was wrong. The pause is 2 s at most where nobody else wants the machine; here others may.
-  static void expect_right(const std::string& answer) {
-    int wrong = -1;
-    int longest = -1;
-    ASSERT_EQ(std::sscanf(answer.c_str(), "wrong %d longest %d", &wrong, &longest), 2) << answer;
-    EXPECT_EQ(wrong, 0);
-    EXPECT_LT(longest, 5000);
-  }
-  static bool says(const Process& process, const std::string& what) {
-    return wait_until([&] { return process.errors().find(what) != std::string::npos; });
-  }
-
-  TestFolder folder_;
-  std::deque<NodeProcess> nodes_;
+  RunCode() : RunNodes("128M", {"--code", "4+1"}) {}
 };
 
 TEST_F(RunCode, a_node_is_killed_read_around_and_made_again) {

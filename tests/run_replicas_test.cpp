@@ -1,71 +1,24 @@
 // A program whose pages are on two nodes each, while nodes die, hang and come back.
 #include <gtest/gtest.h>
-#include <signal.h>
 
-#include <cstdio>
-#include <deque>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
-#include "support/node.h"
-#include "support/process.h"
-#include "support/program.h"
-#include "support/toucher.h"
+#include "support/run_nodes.h"
 
 #ifdef COMEX_RUN_LIBRARY
 
 namespace comex::test {
 namespace {
 
-class RunReplicas : public testing::Test {
+class RunReplicas : public RunNodes {
  protected:
-  // With a lease that no busy machine exceeds.
-  void add_node(const std::string& listen = "127.0.0.1:0") {
-    const std::string number = std::to_string(nodes_.size() + 1);
-    nodes_.push_back(start_node({"--listen", listen, "--lease", "60s", "--nid", number, "--socket", "none"},
-                                folder_.path("."), "256M"));
-  }
-  // Another takes its place, which knows nothing.
-  void kill_and_replace(std::size_t node) {
-    const std::string listen = nodes_[node].tcp->host + ":" + std::to_string(nodes_[node].tcp->port);
-    nodes_[node].process.kill();
-    add_node(listen);
-  }
-  std::string urls() const {
-    std::string all;
-    for (const auto& node : nodes_) all += (all.empty() ? "" : ",") + node.tcp->text();
-    return all;
-  }
-  Process start(const std::vector<std::string>& program, const std::vector<std::string>& flags = {}) {
-    std::vector<std::string> words{COMEX_BINARY, "run", "--at-once", "--local", "16M",
-                                   "--replicas", "2",   "--pool",    urls()};
-    words.insert(words.end(), flags.begin(), flags.end());
-    words.emplace_back("--");
-    words.insert(words.end(), program.begin(), program.end());
-    return Process(words, folder_.path("."));
-  }
-  Process touch(const std::vector<std::string>& flags = {}) {
-    return start({"/usr/bin/python3", folder_.file("toucher.py", kToucher), "48"}, flags);
-  }
-  static bool says(const Process& process, const std::string& what) {
-    return wait_until([&] { return process.errors().find(what) != std::string::npos; });
-  }
-  // Nothing was wrong. The pause is 2 s at most where nobody else wants the machine; here others may.
-  static void expect_right(const std::string& answer) {
-    int wrong = -1;
-    int longest = -1;
-    ASSERT_EQ(std::sscanf(answer.c_str(), "wrong %d longest %d", &wrong, &longest), 2) << answer;
-    EXPECT_EQ(wrong, 0);
-    EXPECT_LT(longest, 5000);
-  }
-
-  TestFolder folder_;
-  std::deque<NodeProcess> nodes_;
+  RunReplicas() : RunNodes("256M", {"--replicas", "2"}) {}
 };
 
 TEST_F(RunReplicas, a_node_is_killed_and_its_copies_are_made_again) {
-  for (int i = 0; i < 2; ++i) add_node();
+  add_nodes(2);
   const std::string stats = folder_.path("stats.json");
   auto program = touch({"--stats", stats});
   ASSERT_EQ(program.read_line(), "filled") << program.errors();
@@ -83,7 +36,7 @@ TEST_F(RunReplicas, a_node_is_killed_and_its_copies_are_made_again) {
 }
 
 TEST_F(RunReplicas, a_node_that_hangs_and_goes_on) {
-  for (int i = 0; i < 2; ++i) add_node();
+  add_nodes(2);
   auto program = touch();
   ASSERT_EQ(program.read_line(), "filled") << program.errors();
   ASSERT_TRUE(nodes_[0].process.stop());
@@ -99,7 +52,7 @@ TEST_F(RunReplicas, a_node_that_hangs_and_goes_on) {
 
 // The checker forks, moves, discards and verifies every word, while one node after the other is killed or hangs.
 TEST_F(RunReplicas, every_word_is_right_while_nodes_come_and_go) {
-  for (int i = 0; i < 3; ++i) add_node();
+  add_nodes(3);
   auto program = start({COMEX_CHECKER, "--seed", "11", "--threads", "2", "--set", "64", "--seconds", "5"});
   EXPECT_EQ(program.wait(Millis(1000)), std::nullopt) << program.errors();
   kill_and_replace(0);
@@ -119,8 +72,7 @@ TEST_F(RunReplicas, too_few_nodes) {
 }
 
 TEST_F(RunReplicas, too_few_nodes_that_answer) {
-  add_node();
-  add_node();
+  add_nodes(2);
   nodes_[1].process.kill();
   auto program = start({"/bin/true"});
   EXPECT_EQ(program.wait(), 2);
