@@ -56,6 +56,28 @@ TEST_F(RunCode, every_word_is_right_while_a_node_goes) {
   EXPECT_EQ(program.wait(Millis(60'000)), 0) << program.errors();
 }
 
+TEST_F(RunCode, status_says_how_pages_are_coded) {
+  add_nodes(5);
+  auto program = touch();
+  ASSERT_EQ(program.read_line(), "filled") << program.errors();
+  const auto mine = [&] {
+    const auto status = run_comex({"status", "--json", "--pool", urls()}, folder_.path("."));
+    const auto report = nlohmann::json::parse(status.output, nullptr, false);
+    for (const auto& one : report.value("programs", nlohmann::json::array())) {
+      if (one["pid"] == program.pid()) return one;
+    }
+    return nlohmann::json();
+  };
+  nlohmann::json report;
+  ASSERT_TRUE(wait_until([&] { return report = mine(), !report.is_null() && report["held_bytes"] > 0; }));
+  EXPECT_EQ(report["code"], "4+1");
+  EXPECT_EQ(report["copies"], 1);
+  EXPECT_GT(report["held_bytes"], report["bytes"]);
+  const std::string table = run_comex({"status", "--pool", urls()}, folder_.path(".")).output;
+  EXPECT_NE(table.find("     4+1  "), std::string::npos) << table;
+  expect_right(program.ask("end"));
+}
+
 TEST_F(RunCode, too_few_nodes) {
   add_nodes(5);
   nodes_[4].process.kill();

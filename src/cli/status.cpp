@@ -15,6 +15,7 @@
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/report.h"
+#include "pool/code_text.h"
 #include "run/programs.h"
 
 namespace comex {
@@ -73,7 +74,9 @@ Json program_json(const ProgramReport& report) {
               {"bytes", bytes_of(report.pages)},
               {"on_disk_bytes", bytes_of(report.on_disk)},
               {"backup_behind_bytes", bytes_of(report.behind)},
+              {"held_bytes", bytes_of(report.held)},
               {"copies", report.copies},
+              {"code", report.code.coded() ? to_text(report.code) : "none"},
               {"processes", report.processes},
               {"nodes_away", report.nodes_away},
               {"well", report.well()},
@@ -151,7 +154,8 @@ std::string state_of(const ProgramReport& report) {
   if (report.behind > 0) add(fmt::format("{} to be copied to the disk", format_size(bytes_of(report.behind))));
   if (report.stuck) add("no other node has room");
   if (report.nodes_away > 0) add(fmt::format("{} node(s) do not answer", report.nodes_away));
-  return state.empty() ? "all copies complete" : state;
+  if (!state.empty()) return state;
+  return report.code.coded() ? "all parity complete" : "all copies complete";
 }
 
 void print_programs(const std::vector<ProgramReport>& programs) {
@@ -161,7 +165,8 @@ void print_programs(const std::vector<ProgramReport>& programs) {
   fmt::print("\n{:<{}}  {:>8}  {:>10}  COPIES  STATE\n", "PROGRAM", width, "PID", "IN POOL");
   for (const auto& program : programs) {
     fmt::print("{:<{}}  {:>8}  {:>10}  {:>6}  {}\n", program.name, width, program.pid,
-               format_size(bytes_of(program.pages)), program.copies, state_of(program));
+               format_size(bytes_of(program.pages)),
+               program.code.coded() ? to_text(program.code) : std::to_string(program.copies), state_of(program));
   }
 }
 

@@ -24,10 +24,12 @@ ProgramReport report_of(const RunProgress& progress) {
   report.name.assign(progress.name.data(), strnlen(progress.name.data(), progress.name.size()));
   report.pid = get(progress.program);
   report.copies = get(progress.copies);
+  report.code = Code{get(progress.data), get(progress.parity)};
   report.processes = get(progress.processes);
   report.nodes_away = get(progress.nodes_away);
   report.stuck = get(progress.stuck);
   report.pages = get(progress.pages);
+  report.held = get(progress.held);
   report.on_disk = get(progress.on_disk);
   report.behind = get(progress.behind);
   report.copied = get(progress.copied);

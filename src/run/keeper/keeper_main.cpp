@@ -103,7 +103,7 @@ class Keeping {
                 [this](std::size_t account) {
                   if (tracer_) tracer_->finish(account);
                 }),
-        progress_(room.progress, options.program, options.copies()) {
+        progress_(room.progress, options.program, options.copies(), options.code) {
     if (!is_traced(options, files)) return;
     auto* const base = reinterpret_cast<std::byte*>(&room);
     auto* const rings = reinterpret_cast<TraceRing*>(base + Room::rings_at());
@@ -172,8 +172,9 @@ class Keeping {
         if (has_backup()) notices_.look_at_disk(options_.backup.folder, status, *pool_);
       }
       if (has_backup()) urls_[keeper_wire::kDisk.value] = "disk " + options_.backup.folder;
-      progress_.write(status, nodes_away(), Clock::now());
-      for (const MemberStatus& node : pool_->status()) urls_[node.node.value] = node_ ? "this machine" : node.url;
+      const auto nodes = pool_->status();
+      progress_.write(status, nodes, Clock::now());
+      for (const MemberStatus& node : nodes) urls_[node.node.value] = node_ ? "this machine" : node.url;
       if (!running && status.processes == 0 && status.leaving == 0 && census_.living() == 0) return;
     }
   }
@@ -218,11 +219,6 @@ class Keeping {
       if (answer == Errc::no_memory && !std::exchange(refused, true)) deadline = Deadline(kScraps);
       if (answer == Errc::ok || deadline.passed()) return answer == Errc::no_memory;
     }
-  }
-  [[nodiscard]] std::uint32_t nodes_away() const {
-    std::uint32_t away = 0;
-    for (const MemberStatus& node : pool_->status()) away += node.in_use > 0 && node.state != MemberState::up ? 1 : 0;
-    return away;
   }
   // For as many copies as there are to be.
   [[nodiscard]] Expected<void> enough_nodes() const {

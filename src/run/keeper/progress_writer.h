@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "run/keeper/keeper_server.h"
@@ -13,9 +14,10 @@ namespace comex {
 
 class ProgressWriter {
  public:
-  ProgressWriter(RunProgress& progress, const std::string& name, std::uint32_t copies);
+  ProgressWriter(RunProgress& progress, const std::string& name, std::uint32_t copies, Code code = {});
 
-  void write(const KeeperStatus& status, std::uint32_t nodes_away, Clock::time_point now);
+  // `nodes`: those of the pool.
+  void write(const KeeperStatus& status, const std::vector<MemberStatus>& nodes, Clock::time_point now);
 
  private:
   RunProgress& progress_;
