@@ -26,6 +26,11 @@ class KeeperBackup : public testing::TestWithParam<Over> {
     return frames;
   }
 
+  static void drain(Kept& kept, std::size_t node) { kept.node(node).limit(LendLimit::operator_word, 0); }
+  static bool is_empty(Kept& kept, std::size_t node) {
+    const auto status = kept.node(node).status();
+    return status.lent == 0 && status.present == 0;
+  }
   // All that was written is on the disk, and so many pages were copied.
   static bool caught_up(const Kept& kept, std::uint64_t copied) {
     return wait_until([&] {
@@ -189,6 +194,71 @@ TEST_P(KeeperBackup, what_is_not_on_the_disk_is_lost_and_not_another_page) {
   EXPECT_NE(outpost->place_of(old.at(0)).node, kDisk);
   const comex::Run last = runs.back();
   EXPECT_EQ(outpost->place_of(last.at(last.count - 1)).node, kDisk) << "its neighbours are there";
+}
+
+// --- where there should be several copies ---
+
+// The disk stands in for the node that wants its memory back, until there is a node again.
+TEST_P(KeeperBackup, a_drained_node_of_as_many_as_there_are_copies_leaves_its_copies_to_the_disk) {
+  for (const std::uint32_t copies : {2U, 3U}) {
+    Kept kept(GetParam(), kMemory, copies, copies, with_disk());
+    const auto outpost = kept.outpost();
+    const auto runs = take_exactly(*outpost, 700);
+    ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+    drain(kept, 0);
+    EXPECT_TRUE(wait_until([&] { return outpost->tend(), is_empty(kept, 0); })) << copies;
+    EXPECT_FALSE(kept.keeper().status().stuck);
+    EXPECT_EQ(frames_at(*outpost, runs, kDisk), 0U) << "the other nodes are faster";
+    EXPECT_TRUE(has_seed_everywhere(*outpost, runs, 1, copies - 1));
+    // Again on a node when it lends again, and then no more on the disk.
+    kept.node(0).limit(LendLimit::operator_word, UINT64_MAX);
+    EXPECT_TRUE(wait_until([&] { return outpost->tend(), has_seed_everywhere(*outpost, runs, 1, copies); })) << copies;
+    EXPECT_TRUE(wait_until([&] { return outpost->tend(), kept.keeper().status().backup.used == 0; })) << copies;
+    EXPECT_EQ(kept.keeper().status().thin, 0U);
+    EXPECT_TRUE(has_seed(*outpost, runs, 1));
+  }
+}
+
+TEST_P(KeeperBackup, the_disk_that_stands_in_for_a_node_has_every_page) {
+  Kept kept(GetParam(), kMemory, 2, 2, with_disk());
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 300);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  drain(kept, 0);
+  ASSERT_TRUE(wait_until([&] { return outpost->tend(), is_empty(kept, 0); }));
+  kept.stop_node(1);
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), has_seed(*outpost, runs, 1); }));
+  EXPECT_EQ(frames_at(*outpost, runs, kDisk), 300U);
+}
+
+// It stands in for one node, and not for two.
+TEST_P(KeeperBackup, what_is_on_one_node_and_the_disk_stays_on_the_node) {
+  Kept kept(GetParam(), kMemory, 2, 2, with_disk());
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 300);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  drain(kept, 0);
+  ASSERT_TRUE(wait_until([&] { return outpost->tend(), is_empty(kept, 0); }));
+  drain(kept, 1);
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), kept.keeper().status().stuck; }));
+  EXPECT_EQ(kept.pages_at(1, *outpost, runs), 300U);
+  EXPECT_TRUE(has_seed(*outpost, runs, 1));
+}
+
+// Whichever of the two goes before the disk has everything.
+TEST_P(KeeperBackup, a_node_dies_while_the_disk_takes_the_place_of_one) {
+  for (const std::size_t dies : {0U, 1U}) {
+    Kept kept(GetParam(), kMemory, 2, 2, with_disk());
+    const auto outpost = kept.outpost();
+    const auto runs = take_exactly(*outpost, 2'000);
+    ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+    drain(kept, 0);
+    ASSERT_TRUE(wait_until([&] { return outpost->tend(), kept.keeper().status().backup.copied > 100; }));
+    kept.stop_node(dies);
+    EXPECT_TRUE(has_seed_in_time(*outpost, runs, 1)) << dies;
+    kept.start_node(dies);
+    EXPECT_TRUE(wait_until([&] { return outpost->tend(), has_seed(*outpost, runs, 1); })) << dies;
+  }
 }
 
 TEST_P(KeeperBackup, two_copies_need_no_third) {

@@ -6,7 +6,7 @@
 
 #include "support/node.h"
 #include "support/process.h"
-#include "support/program.h"
+#include "support/run_nodes.h"
 #include "support/toucher.h"
 
 #ifdef COMEX_RUN_LIBRARY
@@ -54,6 +54,42 @@ TEST_F(RunDrain, a_program_goes_on_while_its_node_is_emptied_and_stopped) {
     EXPECT_EQ(program.wait(), 0) << program.errors();
     EXPECT_NE(program.errors().find("were moved away"), std::string::npos) << program.errors();
   }
+}
+
+// As many nodes as copies, so that there is nowhere to go.
+class RunDrainCopies : public RunNodes {
+ protected:
+  RunDrainCopies() : RunNodes("256M", {"--replicas", "2"}) {}
+  Outcome drain(std::size_t node, const std::string& timeout) {
+    return run_comex({"drain", nodes_[node].tcp->text(), "--timeout", timeout}, folder_.path("."));
+  }
+};
+
+TEST_F(RunDrainCopies, without_another_node_the_pages_stay_and_it_is_said) {
+  add_nodes(2);
+  auto program = touch();
+  ASSERT_EQ(program.read_line(), "filled") << program.errors();
+  const auto drained = drain(0, "7s");
+  EXPECT_EQ(drained.code, 1) << drained.output;
+  ASSERT_EQ(drained.complaints().size(), 2U) << drained.errors;
+  EXPECT_NE(drained.complaints()[0].find("no other node has room for pages of /usr/bin/python3"), std::string::npos)
+      << drained.errors;
+  EXPECT_NE(drained.complaints()[0].find("Waiting, for 7.0 s in all"), std::string::npos) << drained.errors;
+  EXPECT_NE(drained.complaints()[1].find("after 7.0 s"), std::string::npos) << drained.errors;
+  EXPECT_TRUE(says(program, "and no other has room")) << program.errors();
+  expect_right(program.ask("end"));
+  EXPECT_EQ(program.wait(), 0) << program.errors();
+}
+
+TEST_F(RunDrainCopies, with_a_disk_the_node_is_emptied) {
+  add_nodes(2);
+  auto program = touch({"--backup", folder_.path("."), "--backup-size", "256M"});
+  ASSERT_EQ(program.read_line(), "filled") << program.errors();
+  const auto drained = drain(0, "60s");
+  EXPECT_EQ(drained.code, 0) << drained.errors << program.errors();
+  nodes_[0].process.kill();
+  expect_right(program.ask("end"));
+  EXPECT_EQ(program.wait(), 0) << program.errors();
 }
 
 }  // namespace

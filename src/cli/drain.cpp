@@ -14,11 +14,13 @@
 #include "cli/config_flags.h"
 #include "cli/link_options.h"
 #include "cli/report.h"
+#include "run/programs.h"
 
 namespace comex {
 namespace {
 
 constexpr Millis kLookEvery{200};
+constexpr Millis kSayAfter{5'000};  // when nothing moves, or a program says that it cannot; then it is waited on
 
 struct Request {
   std::string node;
@@ -41,14 +43,29 @@ std::uint64_t bytes_of(std::uint32_t frames) {
   return std::uint64_t{frames} << kPageShift;
 }
 
-std::string what_stays(const Url& url, const wire::StatusReply& status, Millis timeout) {
+std::string what_stays(const Url& url, const wire::StatusReply& status) {
   const auto holders =
       std::count_if(status.clients.begin(), status.clients.end(), [](const auto& client) { return client.frames > 0; });
+  return fmt::format("{} of {} client(s) are still on {}", format_size(bytes_of(status.lent)), holders, url.text());
+}
+
+// Programs on this machine that say that there is no room for their pages elsewhere.
+std::string stuck_programs() {
+  std::string names;
+  for (const ProgramReport& program : programs_here()) {
+    if (program.stuck) names += (names.empty() ? "" : ", ") + program.name;
+  }
+  return names;
+}
+
+// Of programs elsewhere nobody knows more than that they have not moved.
+std::string why_it_stays() {
+  const std::string names = stuck_programs();
+  if (names.empty()) return "other nodes have no room for them, or a program does not answer";
   return fmt::format(
-      "{} of {} client(s) are still on {} after {}: other nodes have no room for them, or a program does not answer. "
-      "It "
-      "lends nothing more; `comex drain --undo {}` takes that back",
-      format_size(bytes_of(status.lent)), holders, url.text(), format_duration(timeout), url.text());
+      "no other node has room for pages of {} (each copy is on a node of its own); add a memory node, or run it with "
+      "--backup, which takes them (not together with --code)",
+      names);
 }
 
 // Until nothing is lent and nothing of it is in memory.
@@ -59,15 +76,29 @@ int watch(Link& link, const Url& url, Millis timeout) {
   if (!status) return fail(status.error());
   const std::uint32_t all = status->lent;
   std::uint32_t left = all;
+  auto moved_at = begun;
+  bool said = false;
   Progress progress("moving pages away", bytes_of(all));
   while (status->lent > 0 || status->present > 0) {
-    if (deadline.passed()) return fail(what_stays(url, *status, timeout), kExitFailed);
+    if (deadline.passed()) {
+      return fail(fmt::format("{} after {}: {}. It lends nothing more; `comex drain --undo {}` takes that back",
+                              what_stays(url, *status), format_duration(timeout), why_it_stays(), url.text()),
+                  kExitFailed);
+    }
+    // A program that cannot move its pages may still give some up, one by one.
+    const bool late = Clock::now() >= begun + kSayAfter;
+    if (late && !said && (Clock::now() >= moved_at + kSayAfter || !stuck_programs().empty())) {
+      said = true;
+      fmt::print(stderr, "comex: {}: {}. Waiting, for {} in all (--timeout)\n", what_stays(url, *status),
+                 why_it_stays(), format_duration(timeout));
+    }
     std::this_thread::sleep_for(kLookEvery);
     status = link.status();
     if (!status) return fail(status.error());
     if (status->lent >= left) continue;
     progress.advance(bytes_of(left - status->lent));
     left = status->lent;
+    moved_at = Clock::now();
   }
   if (all > 0) progress.finish();
   fmt::print(

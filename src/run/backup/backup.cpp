@@ -136,6 +136,12 @@ void Backup::copied(const BackupWorker::Result& result, const IsPlace& is_place)
   copied_ += static_cast<std::uint64_t>(std::popcount(copying.pages));
 }
 
+void Backup::disown(ChunkNo chunk) {
+  const Slots pages = at(chunk).on_disk.exchange(0, std::memory_order_acq_rel);
+  at(chunk).written.fetch_or(pages, std::memory_order_relaxed);
+  if (const auto copying = copies_.find(chunk.value); copying != copies_.end()) copying->second.pages = 0;
+}
+
 void Backup::forget(const Run& homes) {
   for_each_slab(homes.extent(), kChunkOrder, [&](std::uint32_t chunk, std::uint32_t first, std::uint32_t count) {
     const Slots pages = slots_below(count) << first;

@@ -72,6 +72,9 @@ class Backup {
   void copy(const BackupWorker::Copy& copy);
   [[nodiscard]] bool is_copying(ChunkNo chunk) const { return copies_.contains(chunk.value); }
   [[nodiscard]] bool is_busy() const { return copies_.size() >= kAtOnce; }
+  // The chunk is to lose its part of the disk: nothing of it is there any more, and all that has landed is marked as if
+  // it had just been written.
+  void disown(ChunkNo chunk);
   // These homes are nobody's any more. To be called before they are somebody else's.
   void forget(const Run& homes);
   // Of chunks below `end`.

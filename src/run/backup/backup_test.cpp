@@ -177,6 +177,19 @@ TEST_F(BackupCopyTest, copy_fromAPlaceThatChangedHandsCountsForNothing) {
   EXPECT_EQ(backup_->written(kChunk), 1U) << "to be copied again";
 }
 
+TEST_F(BackupCopyTest, disown_nothingIsThereAndAllOfItWouldBeCopiedAgain) {
+  write(0b11);
+  copy();
+  end_copy();
+  write(0b100);
+  copy();
+  backup_->disown(kChunk);
+  EXPECT_EQ(backup_->on_disk(kChunk), 0U);
+  end_copy();
+  EXPECT_EQ(backup_->on_disk(kChunk), 0U) << "what was being copied was for a part that it has no more";
+  EXPECT_EQ(backup_->written(kChunk), 0b111U);
+}
+
 // Or the copy would land in the middle of another chunk's pages.
 TEST_F(BackupCopyTest, giveBack_aPartThatIsBeingWrittenIsNobodysYet) {
   write(1);

@@ -283,6 +283,12 @@ void ChunkStore::add_backup(ChunkNo chunk, const Run& part) {
       ->store(ChunkEntry::encode(part.at(0), false) | ChunkEntry::kBackup, std::memory_order_release);
 }
 
+Run ChunkStore::drop_backup(ChunkNo chunk) {
+  const Run part = *backup(chunk);
+  find_word(chunk, ChunkEntry::kBackup, ChunkEntry::kBackup)->store(0, std::memory_order_release);
+  return part;
+}
+
 void ChunkStore::change_kind(std::uint32_t number, Kind kind) {
   Chunk& chunk = chunks_[number];
   const std::uint32_t used = chunk.size - static_cast<std::uint32_t>(std::popcount(chunk.free));
@@ -302,6 +308,7 @@ void ChunkStore::revive(ChunkNo chunk) {
     if (&other != word) other.store(0, std::memory_order_release);
   }
   change_kind(chunk.value, Kind::disk);
+  count_places(chunk.value);
   settle(chunk.value);
 }
 
@@ -387,6 +394,17 @@ bool ChunkStore::move_place(ChunkNo chunk, std::uint32_t row, const Run& from, c
     return true;
   }
   add_place(chunk, row, to, since);
+  return false;
+}
+
+bool ChunkStore::drop_place(ChunkNo chunk, const Run& place) {
+  for (const bool late : {false, true}) {
+    auto* const word = find_word(chunk, ~std::uint64_t{0}, ChunkEntry::encode(place.at(0), late));
+    if (word == nullptr) continue;
+    word->store(0, std::memory_order_release);
+    count_places(chunk.value);
+    return true;
+  }
   return false;
 }
 

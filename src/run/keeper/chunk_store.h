@@ -13,8 +13,8 @@
 //
 // Invariants:
 //  1. A home that was taken is not taken again before it was given back.
-//  2. The places of a chunk change by lose(), add_place(), move_place(), add_backup() and revive() alone, and are given
-//     back when no home of it is in use.
+//  2. The places of a chunk change by lose(), add_place(), move_place(), drop_place(), add_backup(), drop_backup() and
+//     revive() alone, and are given back when no home of it is in use.
 //  3. While a chunk is sealed nothing is taken from it, and its places stay.
 #pragma once
 
@@ -116,6 +116,9 @@ class ChunkStore {
   // One place for another, which is as long, and of the same row. The old is the caller's from now on; false if the
   // chunk had it no more, and got one place more. REQUIRES: as add_place().
   bool move_place(ChunkNo chunk, std::uint32_t row, const Run& from, const Run& to, std::uint32_t since);
+  // One place less, which is the caller's from now on; false if the chunk had it no more. REQUIRES: sealed, and it has
+  // another.
+  bool drop_place(ChunkNo chunk, const Run& place);
   // Chunks that have a place in one of these slabs of the node, by their frames there.
   [[nodiscard]] std::vector<ChunkNo> in_slabs(NodeId node, unsigned slab_order,
                                               std::span<const std::uint32_t> slabs) const;
@@ -123,6 +126,8 @@ class ChunkStore {
   [[nodiscard]] std::optional<Run> backup(ChunkNo chunk) const;
   // REQUIRES: has_room_for_place(), and it has no backup.
   void add_backup(ChunkNo chunk, const Run& part);
+  // It is the caller's from now on, who sees to it that nobody reads there. REQUIRES: has a backup, and another place.
+  Run drop_backup(ChunkNo chunk);
   // The chunk is on the disk from now on. Its other places are lost, or the caller's.
   // REQUIRES: has a backup, and all homes that are taken, or were written if it is sealed, are there.
   void revive(ChunkNo chunk);

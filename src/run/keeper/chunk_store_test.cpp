@@ -297,5 +297,42 @@ TEST_F(ChunkStoreDiskTest, addPlace_theDiskBecomesTheBackup) {
   EXPECT_EQ(store_->used() + store_->free(), 0U);
 }
 
+TEST_F(ChunkStoreDiskTest, dropPlace_theDiskInPlaceOfANode) {
+  std::vector<FrameRun> given_back;
+  const auto store = *ChunkStore::make(2, [&](const FrameRun& run) { given_back.push_back(run); });
+  const FrameRun on_b{kB, FrameNo{0}, kChunkFrames};
+  const ChunkNo chunk = *store->add(std::vector{kOnA, on_b});
+  const auto homes = store->take(3, any);
+  store->seal(chunk);
+  store->add_backup(chunk, kPart);
+  EXPECT_TRUE(store->drop_place(chunk, kOnA));
+  EXPECT_FALSE(store->drop_place(chunk, kOnA));
+  store->unseal(chunk);
+  EXPECT_EQ(store->places(chunk).count, 1U);
+  EXPECT_EQ(store->thin(), kChunkFrames);
+  // And a node again in place of the disk.
+  store->seal(chunk);
+  store->add_place(chunk, 0, kOnA, 1);
+  EXPECT_EQ(store->drop_backup(chunk), kPart);
+  store->unseal(chunk);
+  EXPECT_EQ(store->thin(), 0U);
+  EXPECT_FALSE(store->backup(chunk));
+  store->give_back(*homes);
+  EXPECT_EQ(given_back, (std::vector{kOnA, on_b}));
+}
+
+TEST_F(ChunkStoreDiskTest, revive_itWasThinAndIsNoMore) {
+  const auto store = *ChunkStore::make(2, [](const FrameRun&) {});
+  const ChunkNo chunk = *store->add(std::vector{kOnA});
+  ASSERT_TRUE(store->take(3, any));
+  EXPECT_EQ(store->thin(), kChunkFrames);
+  store->seal(chunk);
+  store->add_backup(chunk, kPart);
+  store->revive(chunk);
+  store->unseal(chunk);
+  EXPECT_EQ(store->thin(), 0U);
+  EXPECT_EQ(store->used_on_disk(), 3U);
+}
+
 }  // namespace
 }  // namespace comex

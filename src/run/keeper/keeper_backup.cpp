@@ -1,5 +1,7 @@
 // The disk of --backup: where pages go when there is no other place, and where those that have one node are copied to.
 // See "A disk as the last resort" in docs/design-notes.md.
+#include <algorithm>
+
 #include "run/keeper/keeper_server.h"
 
 namespace comex {
@@ -57,21 +59,44 @@ void KeeperServer::back_up() {
 }
 
 void KeeperServer::back_up(ChunkNo chunk) {
+  if (needs_no_backup(chunk)) return drop_backup(chunk);
   const Slots pages = backup_->written(chunk) & store_->used_homes(chunk);
   if (pages == 0 || store_->lost(chunk) || backup_->is_copying(chunk)) return;
   if (store_->is_on_disk(chunk)) return backup_->note_on_disk(chunk, pages);
+  if (!wants_backup(chunk)) return;
   const Places places = store_->places(chunk);
-  if (!stands(places.at[0].node)) return;
-  const auto part = disk_place(chunk);
-  if (!part) return;
-  const Run from{places.at[0].node, places.at[0].frame, store_->size(chunk)};
-  backup_->copy({chunk, from, *part, pages});
+  const auto* const end = places.at.begin() + places.count;
+  const auto* const from =
+      std::find_if(places.at.begin(), end, [this](const Location& place) { return stands(place.node); });
+  if (from == end) return;
+  if (const auto part = disk_place(chunk)) {
+    backup_->copy({chunk, Run{from->node, from->frame, store_->size(chunk)}, *part, pages});
+  }
 }
 
-// Where a chunk can go that has to leave its only node, and has no other: its backup, which it gets if it has none.
-// Where there should be several copies there are no backups.
+// Pages that are to have one node have a copy on the disk; where there should be more, those that the disk stands in
+// for a node of, or is about to.
+bool KeeperServer::wants_backup(ChunkNo chunk) const {
+  const std::uint32_t copies = pool_.config().copies;
+  if (copies == 1) return true;
+  const auto job = mending_.find(chunk.value);
+  if (job != mending_.end() && job->second.to.node == kw::kDisk) return true;
+  return store_->places(chunk).count < copies && store_->backup(chunk);
+}
+
+// Whether a place of the chunk can be exchanged for the disk, so that its pages are in as many places as before, or as
+// they should be. `others`: places that it has beside that one.
+bool KeeperServer::may_leave_for_disk(ChunkNo chunk, std::uint32_t others) const {
+  return others + 1 >= pool_.config().copies || !store_->backup(chunk);
+}
+
+// Where a chunk can go that has to leave a node, and has no other: its backup, which it gets if it has none. Not while
+// somebody may read the one that it had before.
 std::optional<Run> KeeperServer::disk_place(ChunkNo chunk) {
-  if (!backup_ || backup_->failed() || pool_.config().copies > 1) return std::nullopt;
+  if (!backup_ || backup_->failed()) return std::nullopt;
+  const bool had_one = std::any_of(left_.begin(), left_.end(),
+                                   [&](const Left& left) { return left.chunk == chunk && left.run.node == kw::kDisk; });
+  if (had_one) return std::nullopt;
   auto part = store_->backup(chunk);
   if (!part) {
     part = backup_->take();
@@ -79,6 +104,19 @@ std::optional<Run> KeeperServer::disk_place(ChunkNo chunk) {
   }
   if (part) part->count = store_->size(chunk);
   return part;
+}
+
+// It stood in for a node, and all nodes are there again.
+bool KeeperServer::needs_no_backup(ChunkNo chunk) const {
+  const std::uint32_t copies = pool_.config().copies;
+  return copies > 1 && store_->size(chunk) > 0 && !store_->sealed(chunk) && store_->backup(chunk) &&
+         store_->places(chunk).count >= copies && !asked_place(chunk);
+}
+
+void KeeperServer::drop_backup(ChunkNo chunk) {
+  backup_->disown(chunk);
+  left_.push_back(Left{store_->drop_backup(chunk), chunk, seal_round_ + 1, last_number_});
+  round_is_due_ = true;
 }
 
 // Nobody writes to the chunk: what has landed is marked, and there is no more of it when all is copied.
@@ -90,12 +128,14 @@ void KeeperServer::await_backup(ChunkNo chunk, Mending& job) {
   if (job.copied) disk_used_at_ = Clock::now();  // there is no room on nodes
 }
 
-// Chunks that are on the disk alone get a node, unless the nodes have no room for what is new.
+// Chunks that are on the disk alone, or for a node of which it stands in, get one, unless the nodes have no room for
+// what is new.
 void KeeperServer::move_back() {
-  if (!thin_.empty() || store_->used_on_disk() == 0 || Clock::now() < disk_used_at_ + kCalm) return;
+  if (!thin_.empty() || Clock::now() < disk_used_at_ + kCalm) return;
+  if (store_->used_on_disk() == 0 && store_->thin() == 0) return;
   for (std::uint32_t number = 0; number < store_->end() && thin_.size() < kMoveAtOnce; ++number) {
     const ChunkNo chunk{number};
-    if (store_->is_on_disk(chunk) && needs_place(chunk)) thin_.push_back(chunk);
+    if (needs_place(chunk) && (store_->is_on_disk(chunk) || store_->backup(chunk))) thin_.push_back(chunk);
   }
 }
 

@@ -332,7 +332,9 @@ void KeeperServer::publish() {
   status.dead = store_->dead();
   status.thin = store_->thin();
   status.mended = mended_;
-  status.to_move = (leaving_.size() + left_.size()) * most_columns(config_.code);
+  const auto left =
+      std::count_if(left_.begin(), left_.end(), [](const Left& one) { return one.run.node != kw::kDisk; });
+  status.to_move = (leaving_.size() + static_cast<std::size_t>(left)) * most_columns(config_.code);
   for (const auto& [chunk, job] : mending_) status.to_move += job.from ? job.to.count : 0;
   status.moved = moved_;
   status.stuck = stuck_;

@@ -76,11 +76,11 @@ void KeeperServer::seal_some() {
   if (!round_is_due_ && mending_.empty()) mend_at_ = Clock::now() + kMendAgain;
 }
 
-void KeeperServer::seal_for(ChunkNo chunk, const Run& to, std::optional<Run> from) {
+void KeeperServer::seal_for(ChunkNo chunk, const Run& to, std::optional<Run> from, std::uint32_t others) {
   const std::uint32_t row = store_->find_row(chunk, from ? std::optional(from->at(0)) : std::nullopt);
   store_->seal(chunk);
   mending_[chunk.value] =
-      Mending{to, row, from, seal_round_ + 1, last_number_, Clock::now() + kSealPatience, false, false};
+      Mending{to, row, from, others, seal_round_ + 1, last_number_, Clock::now() + kSealPatience, false, false};
   round_is_due_ = true;
 }
 
@@ -105,10 +105,7 @@ void KeeperServer::seal_thin() {
     }
     const bool needs = needs_place(chunk);
     const auto to = needs ? find_place(store_->places(chunk), store_->length(chunk)) : std::nullopt;
-    if (needs && !to) {
-      mend_at_ = Clock::now() + kMendAgain;
-      break;
-    }
+    if (needs && !to) break;
     thin_.pop_front();
     if (needs) seal_for(chunk, *to, std::nullopt);
   }
@@ -179,6 +176,7 @@ void KeeperServer::copied(const ChunkCopier::Result& result) {
 void KeeperServer::put_to_use(ChunkNo chunk) {
   const Mending job = mending_.at(chunk.value);
   if (store_->lost(chunk)) return stop_mending(chunk, false);
+  if (job.from && other_places(chunk, *job.from).count < job.others) return stop_mending(chunk, true);
   // If it is to be the only place, they must be able to use it at once.
   if (!tell_place(chunk, job.to, job.from.has_value())) {
     if (!job.from || Clock::now() >= job.until) stop_mending(chunk, true);
@@ -200,7 +198,8 @@ void KeeperServer::put_to_use(ChunkNo chunk) {
     store_->add_place(chunk, job.row, job.to, since_);
   }
   store_->unseal(chunk);
-  if (needs_place(chunk) && !store_->is_on_disk(chunk)) thin_.push_back(chunk);  // from the disk: move_back()
+  const bool at_once = !store_->is_on_disk(chunk) && job.to.node != kw::kDisk;  // from the disk: move_back()
+  if (at_once && needs_place(chunk)) thin_.push_back(chunk);
 }
 
 // All who hold frames of the chunk know the way there, and can go it at once if they have to. False: they do not, and

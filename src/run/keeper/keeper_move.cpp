@@ -39,6 +39,15 @@ std::optional<Run> KeeperServer::asked_place(ChunkNo chunk) const {
   return std::nullopt;
 }
 
+Places KeeperServer::other_places(ChunkNo chunk, const Run& than) const {
+  Places others;
+  const Places places = store_->places(chunk);
+  for (std::uint32_t i = 0; i < places.count; ++i) {
+    if (places.at[i] != than.at(0)) others.at[others.count++] = places.at[i];
+  }
+  return others;
+}
+
 void KeeperServer::find_leaving() {
   leaving_.clear();
   for (const auto& [id, node] : nodes_) {
@@ -60,19 +69,15 @@ void KeeperServer::seal_leaving() {
       leaving_.push_back(chunk);
       continue;
     }
-    Places others;
-    const Places places = store_->places(chunk);
-    for (std::uint32_t i = 0; i < places.count; ++i) {
-      if (places.at[i] != from->at(0)) others.at[others.count++] = places.at[i];
-    }
+    const Places others = other_places(chunk, *from);
     auto to = find_place(others, from->count);
-    if (!to && others.count == 0) to = disk_place(chunk);
+    if (!to && may_leave_for_disk(chunk, others.count)) to = disk_place(chunk);
     if (!to) {
       leaving_.push_back(chunk);
       no_room.insert(from->node.value);
       continue;
     }
-    seal_for(chunk, *to, from);
+    seal_for(chunk, *to, from, others.count);
   }
   if (no_room.empty()) return;
   stuck_ = true;
@@ -81,7 +86,9 @@ void KeeperServer::seal_leaving() {
 
 // From now on nobody begins to read there; who has begun is waited for.
 void KeeperServer::leave_place(ChunkNo chunk, const Mending& job) {
-  if (job.to.node == keeper_wire::kDisk) {
+  if (job.to.node == keeper_wire::kDisk && job.others > 0) {
+    if (!store_->drop_place(chunk, *job.from)) return;
+  } else if (job.to.node == keeper_wire::kDisk) {
     store_->revive(chunk);
   } else if (!store_->move_place(chunk, job.row, *job.from, job.to, since_)) {
     return;  // its session was lost meanwhile

@@ -55,11 +55,7 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
   std::unique_ptr<KeeperServer> server(new KeeperServer(pool, std::move(config)));
   if (!server->epoll_ || !server->wake_) return system_error("cannot watch descriptors");
   auto store = ChunkStore::make(
-      pool.config().copies,
-      [raw = server.get()](const Run& run) {
-        raw->give_back_place(run);
-      },
-      code);
+      pool.config().copies, [raw = server.get()](const Run& run) { raw->give_back_place(run); }, code);
   if (!store) return std::move(store).error();
   server->store_ = *std::move(store);
   server->watch(server->wake_.get(), kWake, 0);

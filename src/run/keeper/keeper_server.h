@@ -194,7 +194,11 @@ class KeeperServer {
   void back_up();
   void back_up(ChunkNo chunk);
   void await_backup(ChunkNo chunk, Mending& job);
+  [[nodiscard]] bool wants_backup(ChunkNo chunk) const;
+  [[nodiscard]] bool may_leave_for_disk(ChunkNo chunk, std::uint32_t others) const;
   std::optional<Run> disk_place(ChunkNo chunk);
+  [[nodiscard]] bool needs_no_backup(ChunkNo chunk) const;
+  void drop_backup(ChunkNo chunk);
   void move_back();
   void rescue();
   bool tell_disk(Process& process);
@@ -204,7 +208,8 @@ class KeeperServer {
   struct Mending {
     Run to;
     std::uint32_t row = 0;           // where pages are coded: which of its places that is to be
-    std::optional<Run> from;         // which it is to lose
+    std::optional<Run> from;         // which it is to lose,
+    std::uint32_t others = 0;        // ... if it still has so many others then
     std::uint32_t round = 0;         // processes that have answered this have no write to it under way
     std::uint64_t last_process = 0;  // those with higher numbers came after the seal
     Clock::time_point until{};       // ... and if they have not by then, it waits for another time
@@ -214,7 +219,7 @@ class KeeperServer {
   void mend();
   void seal_some();
   void seal_thin();
-  void seal_for(ChunkNo chunk, const Run& to, std::optional<Run> from);
+  void seal_for(ChunkNo chunk, const Run& to, std::optional<Run> from, std::uint32_t others = 0);
   void send_round();
   void begin_copy(ChunkNo chunk, Mending& job);
   [[nodiscard]] std::vector<ChunkCopier::Source> find_sources(ChunkNo chunk, const Mending& job) const;
@@ -241,6 +246,7 @@ class KeeperServer {
   void hear_asked(Node& node, std::vector<std::uint32_t> slabs);
   [[nodiscard]] static bool is_asked(const Node& node, FrameNo frame);
   [[nodiscard]] std::optional<Run> asked_place(ChunkNo chunk) const;
+  [[nodiscard]] Places other_places(ChunkNo chunk, const Run& than) const;
   void find_leaving();
   void seal_leaving();
   void leave_place(ChunkNo chunk, const Mending& job);

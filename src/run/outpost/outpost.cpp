@@ -195,6 +195,7 @@ Location Outpost::place_to_measure(Location home) noexcept {
   const Places places = readable_places(home);
   for (std::uint32_t i = 0; i < places.count && node != nullptr; ++i) {
     const OutpostNode* const other = find(places.at[i].node);
+    if (places.at[i].node == keeper_wire::kDisk) continue;  // not for its speed
     if (other == node || other == nullptr || measured < other->speed.measure_after(node->speed)) continue;
     measured_.store(0, std::memory_order_relaxed);
     return places.at[i];
