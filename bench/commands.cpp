@@ -11,6 +11,8 @@
 #include "bench/evict/evict_bench.h"
 #include "bench/evict/evict_report.h"
 #include "bench/interrupt.h"
+#include "bench/keep/keep_bench.h"
+#include "bench/keep/keep_report.h"
 #include "bench/move_bench.h"
 #include "bench/paging/paging_bench.h"
 #include "bench/paging/paging_report.h"
@@ -330,6 +332,48 @@ struct RunningCommand {
   bool json = false;
 };
 
+struct KeepCommand {
+  explicit KeepCommand(CLI::App& command) {
+    command.add_option("--set", set, "How much memory the program touches (256M; with --quick 64M)")->type_name("SIZE");
+    command.add_option("--rounds", rounds, "How often everything is measured (3; with --quick 1)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000));
+    command.add_flag("--quick", quick, "Little memory, one round: a first impression");
+    command.add_flag("--json", json, "Print JSON instead of a table");
+  }
+
+  int run() const {
+    KeepOptions options;
+    if (quick) options.make_quick();
+    if (rounds) options.rounds = *rounds;
+    if (!set.empty()) {
+      const Expected<std::uint64_t> bytes = parse_size(set);
+      if (!bytes) return fail("--set: " + bytes.error().message, kExitBadUsage);
+      options.set_bytes = *bytes;
+    }
+    if (options.local_bytes() < kLeastPagingLocal) {
+      return fail(
+          fmt::format("--set: give at least {}, a quarter of which is local", format_size(kLeastPagingLocal * 4)),
+          kExitBadUsage);
+    }
+    const InterruptGuard guard;
+    Steps steps;
+    const Expected<KeepFigures> figures = bench_keep(options, steps);
+    steps.clear();
+    if (!figures) return fail_or_interrupted(figures.error());
+    const std::vector<Goal> goals = judge(*figures);
+    const std::string text =
+        json ? to_json(*figures, goals).dump(2) + "\n" : to_text(*figures, goals, ::isatty(STDOUT_FILENO) == 1);
+    fmt::print("{}", text);
+    return figures->failed.empty() ? 0 : kExitFailed;
+  }
+
+  std::string set;
+  std::optional<unsigned> rounds;
+  bool quick = false;
+  bool json = false;
+};
+
 struct ChaosCommand {
   explicit ChaosCommand(CLI::App& command) {
     command.add_option("--faults", faults, "How many (200; with --quick 20)")
@@ -417,6 +461,8 @@ void add_commands(CLI::App& bench, int& exit_code) {
   add<SensitivityCommand>(bench, exit_code, "sensitivity", "What the paper's T, P and B are worth, and memory");
   add<EvictCommand>(bench, exit_code, "evict", "What each eviction policy misses, beside the best possible");
   add<RunningCommand>(bench, exit_code, "run", "Programs that fit into their memory, with and without comex run");
+  add<KeepCommand>(bench, exit_code, "keep",
+                   "What copies and codes cost, and how long a program waits for a dead node");
   add<ChaosCommand>(bench, exit_code, "chaos", "Programs that verify every word, while nodes and wires fail");
   add<MoveCommand>(bench, exit_code, "move", "Move data through the pool and check every byte");
 }
