@@ -1,6 +1,8 @@
 // Monotonic time and deadlines. Fault-path safe: one vDSO call, no allocation.
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdint>
 
@@ -9,6 +11,14 @@ namespace comex {
 using Clock = std::chrono::steady_clock;
 using Nanos = std::chrono::nanoseconds;
 using Millis = std::chrono::milliseconds;
+
+// What Clock::now() was at the kernel's last tick: some milliseconds ago at most. It is read from memory, on machines
+// too where the clock is far away (an HPET: a system call and 2 us). For deadlines of what ends long before them.
+inline Clock::time_point recent_now() noexcept {
+  timespec tick{};
+  if (::clock_gettime(CLOCK_MONOTONIC_COARSE, &tick) != 0) return Clock::now();
+  return Clock::time_point(std::chrono::seconds(tick.tv_sec) + Nanos(tick.tv_nsec));
+}
 
 // A point in time after which waiting is an error. Every wait in comex takes one.
 class Deadline {

@@ -5,6 +5,7 @@
 // policy learns both from what happened:
 //  - a wait shorter than the limit would have been caught by spinning: spin longer; one that was not: shorter;
 //  - a yield that takes long means that somebody else wanted this core: do not spin for a while.
+// What is ready at the first look costs no look at the clock, nor does telling the policy that spinning was enough.
 //
 // Thread safety: any number of threads may share one policy; the fields are hints, so relaxed atomics suffice.
 // Fault path: yes.
@@ -28,14 +29,16 @@ class SpinPolicy {
   // Calls ready() until it is true (returns true) or spinning does not pay (returns false: go to sleep).
   template <typename Ready>
   bool spin(Ready&& ready) noexcept {
-    const auto start = Clock::now();
+    if (ready()) return true;
     const auto budget = budget_.load(std::memory_order_relaxed);
-    if (budget == 0 || since_epoch(start) < pause_until_.load(std::memory_order_relaxed)) return ready();
+    if (budget == 0) return false;
+    const auto start = Clock::now();
+    if (since_epoch(start) < pause_until_.load(std::memory_order_relaxed)) return false;
     auto next_yield = start + kYieldEvery;
     for (;;) {
       for (int i = 0; i < kTriesPerLook; ++i) {
-        if (ready()) return true;
         pause();
+        if (ready()) return true;
       }
       auto now = Clock::now();
       if ((now - start).count() > budget) return false;
@@ -56,6 +59,9 @@ class SpinPolicy {
     const auto next = waited.count() <= limit_ ? std::min(limit_, std::max(budget * 2, limit_ / 8)) : budget / 2;
     if (next != budget) budget_.store(next, std::memory_order_relaxed);
   }
+
+  // The same of a wait for which spinning was enough.
+  void observe_caught() noexcept { observe(Nanos(0)); }
 
   [[nodiscard]] Nanos budget() const { return Nanos(budget_.load(std::memory_order_relaxed)); }
 

@@ -20,7 +20,7 @@ void LaneSet::submit(Transfer& transfer, std::uint32_t who) noexcept {
     transfer.finish(unfit);
     return;
   }
-  transfer.deadline = Clock::now() + transfer_timeout_;
+  transfer.deadline = recent_now() + transfer_timeout_;
   transfer.lane = pick(transfer.priority, who);
   if (const Errc error = lanes_[transfer.lane]->submit(transfer); error != Errc::ok) sever(error);
 }
