@@ -1,6 +1,6 @@
 // Chunks of pages that have lost copies, in the order in which they get new ones: of those with the fewest copies left
 // the one that has waited longest, for the next loss would be their last. A chunk may be in it more than once, or gone
-// meanwhile: who takes it looks. The programs of the simulation mend by it.
+// meanwhile: who takes it looks. The keeper and the programs of the simulation mend by it.
 //
 // Thread safety: none.
 #pragma once

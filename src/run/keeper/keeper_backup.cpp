@@ -135,7 +135,7 @@ void KeeperServer::move_back() {
   if (store_->used_on_disk() == 0 && store_->thin() == 0) return;
   for (std::uint32_t number = 0; number < store_->end() && thin_.size() < kMoveAtOnce; ++number) {
     const ChunkNo chunk{number};
-    if (needs_place(chunk) && (store_->is_on_disk(chunk) || store_->backup(chunk))) thin_.push_back(chunk);
+    if (needs_place(chunk) && (store_->is_on_disk(chunk) || store_->backup(chunk))) mend_later(chunk);
   }
 }
 

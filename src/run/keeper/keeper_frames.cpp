@@ -139,7 +139,7 @@ bool KeeperServer::make_chunks(std::uint32_t want) {
     }
     const auto made = store_->add(chunk);
     if (!made) return put_back();
-    if (chunk.size() < pool_.config().copies) thin_.push_back(*made);
+    if (chunk.size() < pool_.config().copies) mend_later(*made);
     for (Run& place : places) place = place.from(size);
   }
   return true;

@@ -13,7 +13,6 @@ namespace kw = keeper_wire;
 namespace {
 
 constexpr std::size_t kAtOnce = 16;     // chunks that are sealed or being copied
-constexpr Millis kMendAgain{500};       // after there was no node to copy to
 constexpr Millis kSealPatience{2'000};  // for processes to answer; one that is stopped may take for ever
 
 }  // namespace
@@ -96,19 +95,19 @@ void KeeperServer::send_round() {
 }
 
 void KeeperServer::seal_thin() {
-  for (std::size_t looked = thin_.size(); looked > 0 && mending_.size() < kAtOnce; --looked) {
-    const ChunkNo chunk = thin_.front();
-    if (waits_in_vain(chunk)) {
-      thin_.pop_front();
-      thin_.push_back(chunk);
-      continue;
-    }
-    const bool needs = needs_place(chunk);
-    const auto to = needs ? find_place(store_->places(chunk), store_->length(chunk)) : std::nullopt;
-    if (needs && !to) break;
-    thin_.pop_front();
-    if (needs) seal_for(chunk, *to, std::nullopt);
+  while (mending_.size() < kAtOnce) {
+    const auto next = thin_.take([this](std::uint32_t chunk) { return !waits_in_vain(ChunkNo{chunk}); });
+    if (!next) return;
+    const ChunkNo chunk{*next};
+    if (!needs_place(chunk)) continue;
+    const auto to = find_place(store_->places(chunk), store_->length(chunk));
+    if (!to) return mend_later(chunk);
+    seal_for(chunk, *to, std::nullopt);
   }
+}
+
+void KeeperServer::mend_later(ChunkNo chunk) {
+  thin_.push(chunk.value, store_->places(chunk).count);
 }
 
 bool KeeperServer::needs_place(ChunkNo chunk) const {
@@ -161,7 +160,7 @@ void KeeperServer::stop_mending(ChunkNo chunk, bool again) {
   store_->unseal(chunk);
   if (!again) return;
   // find_leaving() finds those that were to move.
-  if (!moving || store_->places(chunk).count < pool_.config().copies) thin_.push_back(chunk);
+  if (!moving || store_->places(chunk).count < pool_.config().copies) mend_later(chunk);
   mend_at_ = Clock::now() + kMendAgain;
 }
 
@@ -199,7 +198,7 @@ void KeeperServer::put_to_use(ChunkNo chunk) {
   }
   store_->unseal(chunk);
   const bool at_once = !store_->is_on_disk(chunk) && job.to.node != kw::kDisk;  // from the disk: move_back()
-  if (at_once && needs_place(chunk)) thin_.push_back(chunk);
+  if (at_once && needs_place(chunk)) mend_later(chunk);
 }
 
 // All who hold frames of the chunk know the way there, and can go it at once if they have to. False: they do not, and

@@ -106,7 +106,7 @@ void KeeperServer::lose(const Node& node) {
 // Nobody holds anything there any more, and nobody has been told of it.
 void KeeperServer::forget_session(const Node& node) {
   const ChunkStore::Loss loss = store_->lose(node.id);
-  thin_.insert(thin_.end(), loss.fewer_places.begin(), loss.fewer_places.end());
+  for (const ChunkNo chunk : loss.fewer_places) mend_later(chunk);
   for (const ChunkNo chunk : loss.backed_up) rescue_.insert(chunk.value);
   store_->look_again();  // what was on this node as well may be handed out now
   for (const auto& [number, process] : processes_) {

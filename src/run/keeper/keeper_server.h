@@ -40,6 +40,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "pool/mend_queue.h"
 #include "pool/pool.h"
 #include "run/backup/backup.h"
 #include "run/keeper/chunk_copier.h"
@@ -59,8 +60,8 @@ struct KeeperConfig {
   Millis look_again{20};         // while somebody waits for frames: how often to look, should nobody wake the loop
   Millis lanes_again{200};       // after lanes could not be opened
   Code code;                     // how pages are coded; then the pool has as many `copies` as it has nodes
-  std::uint64_t mend_rate = 64 << 20;  // bytes in a second: how fast lost copies are made again
-  Millis lane_end_grace{5'000};        // for a node to close the lanes of a dead process; then the link is resumed
+  std::uint64_t mend_rate = kMendRate;  // bytes in a second: how fast lost copies are made again
+  Millis lane_end_grace{5'000};         // for a node to close the lanes of a dead process; then the link is resumed
   BackupConfig backup;
   // Called on the loop when the last process is gone and has left nothing behind. May be empty.
   std::function<void()> on_last_gone;
@@ -219,6 +220,7 @@ class KeeperServer {
   void mend();
   void seal_some();
   void seal_thin();
+  void mend_later(ChunkNo chunk);
   void seal_for(ChunkNo chunk, const Run& to, std::optional<Run> from, std::uint32_t others = 0);
   void send_round();
   void begin_copy(ChunkNo chunk, Mending& job);
@@ -273,7 +275,7 @@ class KeeperServer {
   std::unique_ptr<LaneOpener> opener_;
   std::unique_ptr<Backup> backup_;            // null: there is none
   std::unique_ptr<ChunkCopier> copier_;       // ends before the backup, whose file it uses
-  std::deque<ChunkNo> thin_;                  // chunks that have fewer places than they should; some may be gone
+  MendQueue thin_;                            // chunks that have fewer places than they should; some may be gone
   std::map<std::uint32_t, Mending> mending_;  // by chunk; all of them are sealed
   std::deque<ChunkNo> leaving_;               // chunks with places that nodes want to have back; some may be gone
   std::vector<Left> left_;
