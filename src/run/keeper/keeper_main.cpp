@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -276,10 +275,10 @@ Birthright take_files() {
   return files;
 }
 
-// The program's input and output are not ours to hold open.
-void leave_to_the_program(std::initializer_list<int> files) {
+// Nobody who reads what the program said to its end has to wait until all is taken down.
+void leave_errors_to_the_program() {
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  for (const int file : files) dup2(null.get(), file);
+  dup2(null.get(), STDERR_FILENO);
 }
 
 void say(const Fd& to, const KeeperReport& report) {
@@ -300,8 +299,7 @@ Expected<void> keep(const KeeperOptions& options, Birthright& files) {
   }
   keeping.tell(files.stats);
   keeping.finish_profile();
-  // Nobody who reads what the program said to its end has to wait until all is taken down.
-  if (!files.trace) leave_to_the_program({2});
+  if (!files.trace) leave_errors_to_the_program();
   return {};
 }
 
@@ -314,7 +312,6 @@ int run() {
     return 2;
   }
   Birthright files = take_files();
-  leave_to_the_program({0, 1});
   start_logging(options->log);
   const auto kept = keep(*options, files);
   if (kept) return 0;

@@ -24,6 +24,7 @@ constexpr std::size_t kStack = std::size_t{64} << 10;
 // another program (CLONE_VFORK). None of this copies page tables, which is most of what a fork costs.
 struct Birth {
   const char* path;
+  int null;
   int first;
   std::span<const Fd> files;
   pid_t parent;
@@ -41,6 +42,7 @@ int become(void* of) {
   auto& birth = *static_cast<Birth*>(of);
   setpgid(0, 0);
   for (const int each : {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU}) signal(each, SIG_IGN);
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO}) dup2(birth.null, file);
   int to = birth.first;
   for (const Fd& file : birth.files) {
     if (file) {
@@ -73,7 +75,9 @@ Expected<Orphan> start_orphan(const std::string& path, int first, std::span<cons
   const int beyond = first + static_cast<int>(files.size());
   std::vector<Fd> moved;
   for (const int file : files) moved.emplace_back(file >= 0 ? fcntl(file, F_DUPFD_CLOEXEC, beyond) : -1);
-  Birth birth{path.c_str(), first, moved, getpid(), {}, {}, 0};
+  const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  const Fd moved_null(fcntl(null.get(), F_DUPFD_CLOEXEC, beyond));
+  Birth birth{path.c_str(), moved_null.get(), first, moved, getpid(), {}, {}, 0};
   for (auto& stack : birth.stacks) stack.resize(kStack);
   const pid_t between = spawn(&come_between, birth, 0);
   if (between < 0) return system_error("cannot start a process");

@@ -69,6 +69,14 @@ TEST(Orphan, has_the_descriptors_it_is_given_and_no_others) {
   close_range(100, 100, 0);
 }
 
+TEST(Orphan, does_not_hold_our_input_and_output_open) {
+  Pipe pipe;
+  const Script script("files=$(readlink /proc/$$/fd/0 /proc/$$/fd/1); echo \"$files\" >&3");
+  const auto orphan = start_orphan(script.path(), 3, std::array{pipe.to.get()});
+  ASSERT_TRUE(orphan) << orphan.error().message;
+  EXPECT_EQ(pipe.all(), "/dev/null\n/dev/null\n");
+}
+
 TEST(Orphan, is_nobodys_child_and_no_part_of_the_job) {
   Pipe pipe;
   const Script script("exec >&3; echo $$ $(ps -o ppid=,pgid= -p $$); kill -INT $$; kill -HUP $$; echo lives");
