@@ -13,8 +13,9 @@
 namespace comex {
 namespace {
 
-constexpr std::uint64_t kLittle = 4'096;  // homes: up to 16 MiB of free ones are no waste, nor are as many as are used
-constexpr std::uint64_t kCodedShare = 8;  // ... but of coded ones, which are to save memory, one of eight
+constexpr std::uint64_t kLittle = 4'096;  // homes: up to 16 MiB of free ones are no waste, nor is one for each
+constexpr std::uint64_t kShare = 4;       // ... four that are used; of coded ones, which are to save memory,
+constexpr std::uint64_t kCodedShare = 8;  // ... eight
 
 constexpr std::uint64_t bits_of(std::uint32_t first, std::uint32_t count) {
   return slots_below(count) << first;
@@ -212,7 +213,7 @@ void ChunkStore::give_back(const Run& homes) {
 
 bool ChunkStore::wasteful() const {
   const std::uint64_t used = used_[Kind::nodes];
-  return free_[Kind::nodes] > std::max(kLittle, code_.coded() ? used / kCodedShare : used);
+  return free_[Kind::nodes] > std::max(kLittle, used / (code_.coded() ? kCodedShare : kShare));
 }
 
 std::uint32_t ChunkStore::most_free() const {

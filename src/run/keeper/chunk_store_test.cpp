@@ -52,6 +52,19 @@ TEST_F(ChunkStoreTest, giveBack_theLastHomeGivesThePlacesBack) {
   EXPECT_EQ(store_->used() + store_->free(), 0U);
 }
 
+// Random writes leave holes: no more than one for four pages, once there are many.
+TEST_F(ChunkStoreTest, wasteful_whenAFifthIsFree) {
+  constexpr std::uint32_t kChunks = 1'000;
+  for (std::uint32_t i = 0; i < kChunks; ++i) {
+    add(i * kChunkFrames);
+    EXPECT_EQ(take(kChunkFrames).count, kChunkFrames);
+  }
+  for (std::uint32_t i = 0; i < kChunks; ++i) store_->give_back({kHome, first_home(ChunkNo{i}), kChunkFrames / 5});
+  EXPECT_FALSE(store_->wasteful());
+  for (std::uint32_t i = 0; i < kChunks; ++i) store_->give_back({kHome, first_home(ChunkNo{i}) + 20, 1});
+  EXPECT_TRUE(store_->wasteful());
+}
+
 TEST_F(ChunkStoreTest, take_whatIsNotAdmittedWaitsForAnotherLook) {
   const ChunkNo chunk = add(0);
   EXPECT_FALSE(store_->take(1, [](ChunkNo) { return false; }));
