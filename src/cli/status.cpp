@@ -62,6 +62,7 @@ Json node_json(const NodeReport& report) {
   json["uptime_ms"] = status.uptime_ms;
   json["pages_read"] = status.pages_read;
   json["pages_written"] = status.pages_written;
+  json["pages_pulled"] = status.pages_pulled ? Json(*status.pages_pulled) : Json();
   json["client_count"] = status.client_count;
   json["clients"] = Json::array();
   for (const auto& client : status.clients) json["clients"].push_back(client_json(client));
@@ -82,6 +83,7 @@ Json program_json(const ProgramReport& report) {
               {"well", report.well()},
               {"copying", Json{{"done_bytes", bytes_of(report.copied)}, {"total_bytes", bytes_of(report.to_copy)}}},
               {"moving", Json{{"done_bytes", bytes_of(report.moved)}, {"total_bytes", bytes_of(report.to_move)}}},
+              {"straight_bytes", bytes_of(report.straight)},
               {"bytes_per_second", bytes_of(report.rate)},
               {"no_room_elsewhere", report.stuck}};
 }

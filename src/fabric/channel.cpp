@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "fabric/address.h"
 #include "fabric/rdma_library.h"
 #include "fabric/rdma_link.h"
 #include "fabric/socket.h"
@@ -122,7 +123,10 @@ Expected<Opened> open_channel(const Url& url, const LinkOptions& options, wire::
   auto stream = url.scheme == Url::Scheme::rdma ? open_rdma(url, options, lane, std::move(domain), deadline)
                                                 : open_stream(url, options, deadline);
   if (!stream) return std::move(stream).error();
-  return shake_hands(*std::move(stream), url, options, purpose, joined, deadline);
+  const auto address = url.scheme == Url::Scheme::tcp ? peer_address((*stream)->fd()) : std::nullopt;
+  auto opened = shake_hands(*std::move(stream), url, options, purpose, joined, deadline);
+  if (opened) opened->node.address = address;
+  return opened;
 }
 
 Expected<Opened> shake_hands(std::unique_ptr<Stream> stream, const Url& url, const LinkOptions& options,
@@ -143,7 +147,9 @@ Expected<Opened> shake_hands(std::unique_ptr<Stream> stream, const Url& url, con
   if (!greeted) return std::move(greeted).error();
   said.hello_reply = std::move(greeted->body);
   const auto hello_reply = wire::decode<wire::HelloReply>(said.hello_reply);
-  if (!hello_reply) return not_a_node(url);
+  if (!hello_reply || hello_reply->version < hello.version_min || hello_reply->version > hello.version_max) {
+    return not_a_node(url);
+  }
   if (joined != nullptr && hello_reply->boot_id != joined->boot_id) {
     return Error{Errc::fenced, fmt::format("{} was restarted: what it held is gone", url.text())};
   }
@@ -161,7 +167,12 @@ Expected<Opened> shake_hands(std::unique_ptr<Stream> stream, const Url& url, con
   opened.session.client = reply->client;
   opened.session.boot_id = hello_reply->boot_id;
   opened.session.key = joined != nullptr ? joined->key : wire::session_key(key, said, reply->client);
-  opened.node = NodeInfo{reply->nid, reply->frames, reply->slab_order, Millis(reply->lease_ms)};
+  opened.node = NodeInfo{reply->nid,
+                         reply->frames,
+                         reply->slab_order,
+                         Millis(reply->lease_ms),
+                         hello_reply->version,
+                         std::nullopt};
   return opened;
 }
 

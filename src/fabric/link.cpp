@@ -76,6 +76,22 @@ Expected<void> Link::lend(std::uint32_t frames) {
   return {};
 }
 
+Expected<wire::TicketReply> Link::ticket(std::span<const Extent> extents) {
+  return decoded<wire::TicketReply>(call(wire::Type::ticket, wire::encode_extents(extents)));
+}
+
+Expected<void> Link::pull(const wire::Pull& request) {
+  auto reply = call(wire::Type::pull, wire::encode(request));
+  if (!reply) return std::move(reply).error();
+  return {};
+}
+
+Expected<wire::PullState> Link::pulled() {
+  auto reply = decoded<wire::PulledReply>(call(wire::Type::pulled, {}));
+  if (!reply) return std::move(reply).error();
+  return reply->state;
+}
+
 Expected<Fd> Link::export_fence() {
   return Error{Errc::unsupported, "this link has no fence page to hand over"};
 }

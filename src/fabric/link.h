@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ struct NodeInfo {
   std::uint32_t frames = 0;
   unsigned slab_order = 0;
   Millis lease{0};
+  std::uint16_t version = 0;             // of the protocol that the two have agreed on
+  std::optional<wire::Address> address = std::nullopt;  // tcp:// only: where it is, as a number
 };
 
 // The memory of a slab, for another process of this host to map.
@@ -95,6 +98,14 @@ class Link {
   Expected<std::vector<std::uint32_t>> asked();
   // Tells the node to lend no more than so many frames.
   Expected<void> lend(std::uint32_t frames);
+  // --- pages from node to node: see "Straight from node to node" in docs/design-notes.md. REQUIRES, for all three:
+  // node().version >= wire::kStraightVersion ---
+  // A ticket by which another may read these frames once.
+  Expected<wire::TicketReply> ticket(std::span<const Extent> extents);
+  // The node begins to pull pages. One at a time.
+  Expected<void> pull(const wire::Pull& request);
+  // How the last one is.
+  Expected<wire::PullState> pulled();
   // Ends the session: the node takes all frames back. The link is broken afterwards.
   void bye();
   // Makes frames that this client holds reachable (shm: maps their slabs). grant() does it for what it grants; an heir

@@ -51,6 +51,13 @@ struct Family {
   std::shared_ptr<RemoteAccess> access;  // RDMA only
 };
 
+// What became of a client's last pull (node/puller.h).
+struct Pulling {
+  explicit Pulling(std::uint32_t the_coming) : coming(the_coming) {}
+  const std::uint32_t coming;  // of the client, when it asked
+  std::atomic<wire::PullState> state{wire::PullState::under_way};
+};
+
 struct Client {
   Client(ClientId the_id, const wire::SessionKey& the_key, Medium the_medium, uid_t the_uid, unsigned slab_order)
       : id(the_id), key(the_key), medium(the_medium), uid(the_uid), holdings(slab_order) {}
@@ -80,6 +87,8 @@ struct Client {
   // How often the client has come back. Connections of an earlier coming are dead, whatever is still unread in them:
   // see "Coming back" in docs/design-notes.md. Changed under access, exclusively; lanes look at it under access.
   std::atomic<std::uint32_t> coming{0};
+
+  std::shared_ptr<Pulling> pulling;  // null: there was none. The control loop's alone
 
   std::atomic<bool> fenced{false};
   std::atomic<std::uint32_t> lanes{0};  // data connections

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "fabric/address.h"
 #include "node/direct_peer.h"
 #include "node/lane_peer.h"
 #include "node/rdma_door.h"
@@ -38,7 +39,7 @@ Peer::Want ControlPeer::step() noexcept {
       if (!sent) return stream_->blocked_on(POLLOUT) == POLLIN ? Want::read : Want::write;
     }
     if (closing_) return stream_->delivered() ? Want::close : Want::read;
-    if (greeter_.done() && greeter_.purpose() == wire::Purpose::lane) return Want::hand_over;
+    if (greeter_.done() && greeter_.becomes_lane()) return Want::hand_over;
     bool received = false;
     if (!receive(&received)) return Want::close;
     if (!received) return Want::read;
@@ -118,7 +119,7 @@ void ControlPeer::serve() {
 }
 
 Answer ControlPeer::answer_call(Type type, wire::ByteView body) {
-  if (type == Type::status) return Answer{Errc::ok, wire::encode(node_.status()), {}};
+  if (type == Type::status) return answer_status();
   if (type == Type::beat && !greeter_.client()) return Answer{Errc::ok, wire::encode(node_.ledger.load()), {}};
   if (type == Type::lend) return answer_lend(body);
   if (!greeter_.client()) return Answer::refuse(Errc::denied, "an observer holds no frames");
@@ -141,8 +142,50 @@ Answer ControlPeer::answer_call(Type type, wire::ByteView body) {
     case Type::beat: return Answer{Errc::ok, wire::encode(node_.ledger.load_for(client)), {}};
     case Type::asked: return Answer{Errc::ok, wire::encode(wire::AskedReply{node_.ledger.asked_of(client)}), {}};
     case Type::bye: node_.ledger.end(client); return Answer{};
+    case Type::ticket:
+    case Type::pull:
+    case Type::pulled: return answer_straight(type, body);
     default: return Answer::refuse(Errc::invalid, "not a control call");
   }
+}
+
+Answer ControlPeer::answer_status() {
+  auto status = node_.status();
+  if (greeter_.version() < wire::kStraightVersion) status.pages_pulled.reset();
+  return Answer{Errc::ok, wire::encode(status), {}};
+}
+
+Answer ControlPeer::answer_straight(Type type, wire::ByteView body) {
+  if (greeter_.version() < wire::kStraightVersion) return Answer::refuse(Errc::invalid, "not a control call");
+  if (node_.puller == nullptr || greeter_.medium() != Medium::tcp) {
+    return Answer::refuse(Errc::invalid, "pages go from node to node over plain TCP only");
+  }
+  if (type == Type::ticket) return answer_ticket(body);
+  return type == Type::pull ? answer_pull(body) : answer_pulled(body);
+}
+
+Answer ControlPeer::answer_ticket(wire::ByteView body) {
+  auto request = wire::decode<wire::Ticket>(body);
+  if (!request) return Answer::refuse(Errc::invalid, "malformed ticket");
+  const auto reply =
+      node_.tickets.issue(greeter_.client(), greeter_.coming(), std::move(request->extents), Clock::now());
+  return reply ? Answer{Errc::ok, wire::encode(*reply), {}} : Answer::refuse(reply.error());
+}
+
+Answer ControlPeer::answer_pull(wire::ByteView body) {
+  auto request = wire::decode<wire::Pull>(body);
+  if (!request) return Answer::refuse(Errc::invalid, "malformed pull");
+  // What listens on this machine alone is not for those who come from elsewhere.
+  if (is_loopback(request->from) && !greeter_.from_loopback()) return Answer::refuse(Errc::denied, "not from there");
+  const auto begun = node_.puller->begin(greeter_.client(), greeter_.coming(), *std::move(request));
+  return begun ? Answer{} : Answer::refuse(begun.error());
+}
+
+Answer ControlPeer::answer_pulled(wire::ByteView body) {
+  const auto& pulling = greeter_.client()->pulling;
+  const bool mine = pulling && pulling->coming == greeter_.coming();
+  if (!body.empty() || !mine) return Answer::refuse(Errc::invalid, "there was no pull");
+  return Answer{Errc::ok, wire::encode(wire::PulledReply{pulling->state.load()}), {}};
 }
 
 Answer ControlPeer::answer_map(Client& client, wire::ByteView body) {
@@ -195,7 +238,8 @@ bool ControlPeer::overdue(Clock::time_point now) const noexcept {
 
 std::unique_ptr<Peer> ControlPeer::into_lane() {
   if (direct()) return std::make_unique<DirectPeer>(std::move(stream_), greeter_.client(), greeter_.coming());
-  return std::make_unique<LanePeer>(std::move(stream_), node_, greeter_.client(), greeter_.coming(), patience_.message);
+  return std::make_unique<LanePeer>(std::move(stream_), node_, greeter_.client(), greeter_.coming(), patience_.message,
+                                    greeter_.ticket());
 }
 
 }  // namespace comex

@@ -45,6 +45,12 @@ class ControlPeer final : public Peer {
   Answer answer_grant(wire::ByteView body);
   Answer answer_lend(wire::ByteView body);
   Answer answer_map(Client& client, wire::ByteView body);
+  Answer answer_status();
+  // Pages from node to node, for clients over TCP alone: others' frames are not ours to read and write.
+  Answer answer_straight(wire::Type type, wire::ByteView body);
+  Answer answer_ticket(wire::ByteView body);
+  Answer answer_pull(wire::ByteView body);
+  Answer answer_pulled(wire::ByteView body);
   // Lets the device serve a lane that has proved itself, before the client hears that it has.
   Expected<void> open_direct();
 

@@ -33,6 +33,15 @@ class Greeter {
   [[nodiscard]] bool done() const { return stage_ == Stage::done; }
   [[nodiscard]] wire::Purpose purpose() const { return hello_.purpose; }
   [[nodiscard]] Medium medium() const { return arrival_.medium; }
+  [[nodiscard]] bool from_loopback() const { return arrival_.loopback; }
+  // The protocol that both speak. REQUIRES: done().
+  [[nodiscard]] std::uint16_t version() const { return version_; }
+  // It is for pages from now on. REQUIRES: done().
+  [[nodiscard]] bool becomes_lane() const {
+    return hello_.purpose == wire::Purpose::lane || hello_.purpose == wire::Purpose::pull;
+  }
+  // What it may read, if that is all it may. REQUIRES: done().
+  [[nodiscard]] const std::shared_ptr<const Ticket>& ticket() const { return ticket_; }
   // The client that this connection now speaks for; null for an observer. REQUIRES: done().
   [[nodiscard]] const std::shared_ptr<Client>& client() const { return client_; }
   // This connection speaks for the client no more: it has come back on another. REQUIRES: done().
@@ -44,17 +53,21 @@ class Greeter {
   Answer answer_hello(wire::ByteView body);
   Answer answer_proof(wire::ByteView body);
   [[nodiscard]] bool joins() const {
-    return hello_.purpose == wire::Purpose::resume || hello_.purpose == wire::Purpose::lane;
+    return hello_.purpose == wire::Purpose::resume || becomes_lane();
   }
   [[nodiscard]] wire::ByteView secret() const;
+  [[nodiscard]] wire::ByteView key() const;
   Expected<void> join();
+  Expected<void> join_by_ticket();
 
   NodeContext& node_;
   Arrival arrival_;
   Stage stage_ = Stage::hello;
   wire::Hello hello_;
   wire::Transcript said_;
+  std::uint16_t version_ = wire::kVersion;
   std::shared_ptr<Client> client_;
+  std::shared_ptr<const Ticket> ticket_;
   std::uint32_t coming_ = 0;
 };
 

@@ -9,8 +9,13 @@ using wire::Header;
 using wire::Type;
 
 LanePeer::LanePeer(std::shared_ptr<Stream> stream, NodeContext& node, std::shared_ptr<Client> client,
-                   std::uint32_t coming, Millis stall)
-    : stream_(std::move(stream)), node_(node), client_(std::move(client)), coming_(coming), stall_(stall) {
+                   std::uint32_t coming, Millis stall, std::shared_ptr<const Ticket> ticket)
+    : stream_(std::move(stream)),
+      node_(node),
+      client_(std::move(client)),
+      coming_(coming),
+      stall_(stall),
+      ticket_(std::move(ticket)) {
   client_->lanes.fetch_add(1);
 }
 
@@ -67,9 +72,11 @@ LanePeer::Outcome LanePeer::begin_request(const Header& header, wire::ByteView b
   for (const auto& extent : std::span(pages_.extents).first(*count)) pages_.bytes += extent.bytes();
   if (header.payload != (type == Type::write ? pages_.bytes : 0)) return Outcome::broken;
 
+  if (ticket_ && type != Type::read) return Outcome::broken;
+
   request_ = header;
   busy_since_ = Clock::now();
-  client_->touch(busy_since_);
+  if (!ticket_) client_->touch(busy_since_);  // who reads by a ticket says nothing of whether the client lives
   if (type == Type::write) {
     receiving_ = true;
     verdict_ = Errc::ok;
@@ -88,6 +95,7 @@ LanePeer::Outcome LanePeer::begin_request(const Header& header, wire::ByteView b
 // REQUIRES: client_->access held, shared, until the bytes have moved.
 Errc LanePeer::permitted() const noexcept {
   for (const auto& extent : std::span(pages_.extents).first(pages_.count)) {
+    if (ticket_ && !ticket_->opens(extent)) return Errc::denied;
     if (client_->holdings.holds(extent)) continue;
     return client_->fenced.load() ? Errc::fenced : Errc::denied;
   }
@@ -211,6 +219,7 @@ LanePeer::Outcome LanePeer::flush() noexcept {
 
 bool LanePeer::overdue(Clock::time_point now) const noexcept {
   if (client_->fenced.load() || superseded()) return true;
+  if (ticket_ && now > ticket_->until) return true;
   const bool mid_message = receiving_ || sending_ || in_begin_ < in_end_ || out_begin_ < out_end_;
   return mid_message && now - busy_since_ > stall_;
 }

@@ -21,9 +21,10 @@ namespace comex {
 
 class LanePeer final : public Peer {
  public:
-  // `coming`: which coming of the client this lane belongs to.
+  // `coming`: which coming of the client this lane belongs to. `ticket`: it is not the client's, and all that may be
+  // done on it is to read these frames; null: it is.
   LanePeer(std::shared_ptr<Stream> stream, NodeContext& node, std::shared_ptr<Client> client, std::uint32_t coming,
-           Millis stall);
+           Millis stall, std::shared_ptr<const Ticket> ticket = nullptr);
   ~LanePeer() override;
 
   Want step() noexcept override;
@@ -60,6 +61,7 @@ class LanePeer final : public Peer {
   std::shared_ptr<Client> client_;
   const std::uint32_t coming_;
   Millis stall_;
+  const std::shared_ptr<const Ticket> ticket_;
   Clock::time_point busy_since_ = Clock::now();  // when the message in hand began
 
   wire::Header request_;     // being served

@@ -143,6 +143,64 @@ TEST_F(LanePeerTest, frames_not_held_are_denied_and_the_lane_stays_usable) {
   EXPECT_EQ(reply(), Errc::ok);
 }
 
+// A lane that was opened by a ticket for the first of the client's two frames.
+class TicketLaneTest : public LanePeerTest {
+ protected:
+  void SetUp() override {
+    LanePeerTest::SetUp();
+    mine_ = Extent{frames_[0].first, 1};
+    other_ = Extent{frames_[0].count > 1 ? frames_[0].first + 1 : frames_[1].first, 1};
+    std::memset(arena_->frame_address(mine_.first), '3', kPageSize);
+    const auto issued = context_->tickets.issue(client_, 0, {mine_}, Clock::now());
+    ASSERT_TRUE(issued);
+    ticket_ = context_->tickets.find(issued->number, Clock::now());
+    int fds[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    lane_ = std::make_unique<LanePeer>(std::make_unique<SocketStream>(Fd(fds[0])), *context_, client_, 0, Millis(1000),
+                                       ticket_);
+    far_ = Fd(fds[1]);
+  }
+
+  Extent mine_;
+  Extent other_;
+  std::shared_ptr<const Ticket> ticket_;
+};
+
+TEST_F(TicketLaneTest, reads_the_frames_of_the_ticket_and_no_others) {
+  const auto heard = client_->last_heard();
+  send_request(Type::read, mine_, 0);
+  EXPECT_EQ(lane_->step(), Peer::Want::read);
+  EXPECT_EQ(reply(), Errc::ok);
+  std::string page(kPageSize, ' ');
+  EXPECT_EQ(recv(far_.get(), page.data(), page.size(), 0), static_cast<ssize_t>(kPageSize));
+  EXPECT_EQ(page, std::string(kPageSize, '3'));
+  send_request(Type::read, other_, 0);
+  EXPECT_EQ(lane_->step(), Peer::Want::read);
+  EXPECT_EQ(reply(), Errc::denied) << "held, but not in the ticket";
+  EXPECT_EQ(client_->last_heard(), heard) << "the lease is the client's to renew";
+}
+
+TEST_F(TicketLaneTest, does_not_write) {
+  send_request(Type::write, mine_, kPageSize);
+  send_bytes(ones_.data(), ones_.size());
+  EXPECT_EQ(lane_->step(), Peer::Want::close);
+  EXPECT_TRUE(filled(mine_, '3'));
+}
+
+TEST_F(TicketLaneTest, is_over_with_the_frames_the_coming_the_lease_and_the_time) {
+  EXPECT_FALSE(lane_->overdue(Clock::now()));
+  EXPECT_TRUE(lane_->overdue(ticket_->until + Millis(1)));
+  ASSERT_TRUE(ledger_->give_back(*client_, frames_));
+  send_request(Type::read, mine_, 0);
+  lane_->step();
+  EXPECT_EQ(reply(), Errc::denied);
+  client_->coming.fetch_add(1);
+  EXPECT_TRUE(lane_->overdue(Clock::now()));
+  client_->coming.fetch_sub(1);
+  ledger_->end(*client_);
+  EXPECT_TRUE(lane_->overdue(Clock::now()));
+}
+
 TEST_F(LanePeerTest, one_byte_now_and_then_is_overdue_in_the_end) {
   const auto start = Clock::now();
   Header header;

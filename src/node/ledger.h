@@ -58,6 +58,7 @@ struct Arrival {
   std::string name;
   std::string peer;
   std::shared_ptr<RemoteAccess> access;  // RDMA: of its device, for a family that begins with it
+  bool loopback = false;                 // TCP: from this machine
 };
 
 class Ledger {

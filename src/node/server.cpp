@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "fabric/address.h"
 #include "fabric/socket.h"
 #include "fabric/tls_stream.h"
 #include "node/arena.h"
@@ -86,6 +87,7 @@ class Server::Impl {
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<NodeContext> context_;
+  std::unique_ptr<Puller> puller_;  // null: pages do not go from node to node
   SslContext tls_;
   TcpListener tcp_;
   std::unique_ptr<RdmaDoor> door_;
@@ -117,6 +119,7 @@ class Server::Impl {
 Server::Impl::~Impl() {
   control_.reset();
   lanes_.clear();
+  puller_.reset();
   if (unix_.socket) unix_.remove();
 }
 
@@ -143,7 +146,12 @@ Expected<void> Server::Impl::start() {
                                  .nid = config_.nid,
                                  .lease = config_.lease,
                                  .boot_id = random_id(),
-                                 .lend = [this](std::uint32_t frames) { limit(LendLimit::operator_word, frames); }});
+                                 .lend = [this](std::uint32_t frames) { limit(LendLimit::operator_word, frames); },
+                                 .version = config_.version});
+  if (tcp_.socket && !tls_) {
+    puller_ = std::make_unique<Puller>(*arena_, context_->pages_pulled);
+    context_->puller = puller_.get();
+  }
   return start_loops();
 }
 
@@ -236,6 +244,8 @@ void Server::Impl::accept_all(Loop& control, int listener, bool local) {
     } else {
       tune_tcp(socket.get(), config_.stall_timeout);
       arrival.peer = peer_text(socket.get());
+      const auto address = peer_address(socket.get());
+      arrival.loopback = address && is_loopback(*address);
     }
     auto stream = wrap(std::move(socket), local);
     if (!stream) continue;

@@ -44,6 +44,7 @@ struct ServerConfig {
   unsigned lane_threads = 0;        // 0: one per core, at most 4
   unsigned max_connections = 4096;
   unsigned max_clients = 1024;
+  std::uint16_t version = wire::kVersion;  // the latest protocol to speak. For tests
   Nanos max_spin{100'000};  // the longest a lane loop spins before it sleeps; 0: never
 };
 

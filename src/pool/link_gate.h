@@ -42,6 +42,7 @@ class LinkGate {
     }
     [[nodiscard]] explicit operator bool() const noexcept { return link_ != nullptr; }
     Link* operator->() const noexcept { return link_; }
+    Link& operator*() const noexcept { return *link_; }
 
    private:
     friend class LinkGate;

@@ -36,6 +36,7 @@ ProgramReport report_of(const RunProgress& progress) {
   report.to_copy = get(progress.to_copy);
   report.moved = get(progress.moved);
   report.to_move = get(progress.to_move);
+  report.straight = get(progress.straight);
   report.rate = get(progress.rate);
   return report;
 }

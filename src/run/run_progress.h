@@ -12,7 +12,7 @@
 namespace comex {
 
 struct RunProgress {
-  static constexpr std::uint64_t kMagic = 0x33305f6e75725f63;  // of this layout
+  static constexpr std::uint64_t kMagic = 0x34305f6e75725f63;  // of this layout
 
   std::atomic<std::uint64_t> magic{0};    // written last
   std::atomic<std::uint32_t> program{0};  // its process id
@@ -31,6 +31,7 @@ struct RunProgress {
   std::atomic<std::uint64_t> copied{0};
   std::atomic<std::uint64_t> to_move{0};
   std::atomic<std::uint64_t> moved{0};
+  std::atomic<std::uint64_t> straight{0};  // pages of both that went from node to node, ever
   std::atomic<std::uint64_t> rate{0};  // pages a second, of both
   std::array<char, 64> name{};         // of the program; ends with a zero
 };

@@ -56,6 +56,16 @@ SessionKey heir_key(const SessionKey& parent, const ShareReply& reply) {
   return hmac(parent, "comex 1 heir key", {encode(reply)});
 }
 
+SessionKey ticket_key(const SessionKey& session, const TicketReply& reply) {
+  return hmac(session, "comex 1 ticket key", {encode(reply)});
+}
+
+SessionKey cover_key(const SessionKey& session, const TicketReply& ticket, const SessionKey& key) {
+  SessionKey covered = hmac(session, "comex 1 ticket cover", {encode(ticket)});
+  for (std::size_t i = 0; i < covered.size(); ++i) covered[i] ^= key[i];
+  return covered;
+}
+
 bool same(const Mac& a, const Mac& b) {
   return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }

@@ -32,6 +32,12 @@ SessionKey session_key(ByteView secret, const Transcript& said, ClientId client)
 // The key of an heir, which the parent can compute and hand to its child.
 SessionKey heir_key(const SessionKey& parent, const ShareReply& reply);
 
+// The key of a ticket, of the key of the session that asked for it.
+SessionKey ticket_key(const SessionKey& session, const TicketReply& reply);
+// Hides a ticket's key from all but those who know the key of the session that it is sent on; or shows it again. For
+// one use per session and ticket: the ticket's nonce makes it another each time.
+SessionKey cover_key(const SessionKey& session, const TicketReply& ticket, const SessionKey& key);
+
 // In constant time.
 bool same(const Mac& a, const Mac& b);
 

@@ -44,5 +44,21 @@ TEST(Auth, nonces_differ) {
   EXPECT_NE(make_nonce(), make_nonce());
 }
 
+// A ticket's key is another for each session and each ticket, and is seen only by whom it was covered for.
+TEST(Auth, keys_of_tickets) {
+  SessionKey mine{};
+  SessionKey other{};
+  other.fill(std::byte{1});
+  const TicketReply ticket{7, make_nonce()};
+  const SessionKey key = ticket_key(mine, ticket);
+  EXPECT_NE(key, ticket_key(other, ticket));
+  EXPECT_NE(key, ticket_key(mine, TicketReply{8, ticket.nonce}));
+  EXPECT_NE(key, ticket_key(mine, TicketReply{7, make_nonce()}));
+  const SessionKey covered = cover_key(other, ticket, key);
+  EXPECT_NE(covered, key);
+  EXPECT_EQ(cover_key(other, ticket, covered), key);
+  EXPECT_NE(cover_key(mine, ticket, covered), key);
+}
+
 }  // namespace
 }  // namespace comex::wire

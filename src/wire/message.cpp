@@ -42,6 +42,28 @@ bool get_extents(Reader& r, std::vector<Extent>& out) {
   return r.ok();
 }
 
+std::uint64_t pages_of(std::span<const Extent> extents) {
+  std::uint64_t pages = 0;
+  for (const auto& extent : extents) pages += extent.count;
+  return pages;
+}
+
+// As get_extents, within the limits of one read or write.
+bool get_few_extents(Reader& r, std::vector<Extent>& out) {
+  return get_extents(r, out) && !out.empty() && out.size() <= kMaxSegments && pages_of(out) <= kMaxTransferPages;
+}
+
+void put(Writer& w, const TicketReply& ticket) {
+  w.put(ticket.number).put(ByteView(ticket.nonce));
+}
+
+TicketReply get_ticket(Reader& r) {
+  TicketReply ticket;
+  ticket.number = r.get<std::uint64_t>();
+  ticket.nonce = r.get_array<32>();
+  return ticket;
+}
+
 Bytes encode_slabs(std::span<const std::uint32_t> slabs) {
   Writer w;
   w.put(static_cast<std::uint32_t>(slabs.size()));
@@ -62,7 +84,7 @@ std::optional<Header> decode_header(std::span<const std::byte, Header::kBytes> b
   std::memcpy(&header, bytes.data(), Header::kBytes);
   const unsigned type = header.type & ~unsigned{kReplyBit};
   const bool pages = type == static_cast<unsigned>(Type::read) || type == static_cast<unsigned>(Type::write);
-  if (type < static_cast<unsigned>(Type::hello) || type > static_cast<unsigned>(Type::lend)) return std::nullopt;
+  if (type < static_cast<unsigned>(Type::hello) || type > static_cast<unsigned>(Type::pulled)) return std::nullopt;
   if (header.body > kMaxBody) return std::nullopt;
   if (header.payload > (pages ? kMaxTransferPages * kPageSize : 0)) return std::nullopt;
   if (header.payload % kPageSize != 0) return std::nullopt;
@@ -100,7 +122,7 @@ std::optional<Hello> decode(ByteView body) {
   m.client.value = r.get<std::uint64_t>();
   m.nonce = r.get_array<32>();
   m.name = r.get_string();
-  if (magic != kMagic || purpose > static_cast<std::uint8_t>(Purpose::observe) || m.name.size() > kMaxName ||
+  if (magic != kMagic || purpose > static_cast<std::uint8_t>(Purpose::pull) || m.name.size() > kMaxName ||
       m.version_min > m.version_max) {
     return std::nullopt;
   }
@@ -295,6 +317,68 @@ std::optional<MapReply> decode(ByteView body) {
   return if_finished(r, std::move(m));
 }
 
+Bytes encode(const Ticket& m) {
+  return encode_extents(m.extents);
+}
+
+template <>
+std::optional<Ticket> decode(ByteView body) {
+  Reader r(body);
+  Ticket m;
+  if (!get_few_extents(r, m.extents)) return std::nullopt;
+  return if_finished(r, std::move(m));
+}
+
+Bytes encode(const TicketReply& m) {
+  Writer w;
+  put(w, m);
+  return w.take();
+}
+
+template <>
+std::optional<TicketReply> decode(ByteView body) {
+  Reader r(body);
+  const auto m = get_ticket(r);
+  return if_finished(r, m);
+}
+
+Bytes encode(const Pull& m) {
+  Writer w;
+  w.put(ByteView(m.from.ip)).put(m.from.port).put(m.boot_id);
+  put(w, m.ticket);
+  w.put(ByteView(m.covered_key));
+  w.put(ByteView(encode_extents(m.source))).put(ByteView(encode_extents(m.target)));
+  return w.take();
+}
+
+template <>
+std::optional<Pull> decode(ByteView body) {
+  Reader r(body);
+  Pull m;
+  m.from.ip = r.get_array<16>();
+  m.from.port = r.get<std::uint16_t>();
+  m.boot_id = r.get<std::uint64_t>();
+  m.ticket = get_ticket(r);
+  m.covered_key = r.get_array<32>();
+  if (!get_few_extents(r, m.source) || !get_few_extents(r, m.target)) return std::nullopt;
+  if (pages_of(m.source) != pages_of(m.target)) return std::nullopt;
+  return if_finished(r, std::move(m));
+}
+
+Bytes encode(const PulledReply& m) {
+  Writer w;
+  w.put(static_cast<std::uint8_t>(m.state));
+  return w.take();
+}
+
+template <>
+std::optional<PulledReply> decode(ByteView body) {
+  Reader r(body);
+  const auto state = r.get<std::uint8_t>();
+  if (state > static_cast<std::uint8_t>(PullState::failed)) return std::nullopt;
+  return if_finished(r, PulledReply{static_cast<PullState>(state)});
+}
+
 Bytes encode(const StatusReply& m) {
   Writer w;
   w.put(m.nid.value).put(m.frames).put(m.goal).put(m.present).put(m.lent);
@@ -308,6 +392,7 @@ Bytes encode(const StatusReply& m) {
         .put(std::string_view(c.peer).substr(0, kMaxName));
     w.put(c.pid).put(c.frames).put(c.silent_ms);
   }
+  if (m.pages_pulled) w.put(*m.pages_pulled);
   return w.take();
 }
 
@@ -339,6 +424,7 @@ std::optional<StatusReply> decode(ByteView body) {
     if (c.name.size() > kMaxName || c.peer.size() > kMaxName) return std::nullopt;
     m.clients.push_back(std::move(c));
   }
+  if (r.ok() && r.left() > 0) m.pages_pulled = r.get<std::uint64_t>();
   return if_finished(r, std::move(m));
 }
 
@@ -346,13 +432,11 @@ std::optional<std::size_t> decode_segments(ByteView body, std::span<Extent, kMax
   const auto count = body.size() / 8;
   if (body.size() % 8 != 0 || count == 0 || count > kMaxSegments) return std::nullopt;
   Reader r(body);
-  std::uint64_t pages = 0;
   for (std::size_t i = 0; i < count; ++i) {
     out[i] = get_extent(r);
     if (!well_formed(out[i])) return std::nullopt;
-    pages += out[i].count;
   }
-  if (pages > kMaxTransferPages) return std::nullopt;
+  if (pages_of(out.first(count)) > kMaxTransferPages) return std::nullopt;
   return count;
 }
 

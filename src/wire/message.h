@@ -20,7 +20,9 @@
 namespace comex::wire {
 
 inline constexpr std::uint32_t kMagic = 0x584d4f43;  // "COMX"
-inline constexpr std::uint16_t kVersion = 2;
+inline constexpr std::uint16_t kVersion = 3;
+inline constexpr std::uint16_t kOldestVersion = 2;    // that is understood as well
+inline constexpr std::uint16_t kStraightVersion = 3;  // from this on there are tickets and pulls
 
 // Limits on what a peer can ask for in one message.
 inline constexpr std::uint32_t kMaxSegments = 64;        // extents in one read or write
@@ -49,6 +51,9 @@ enum class Type : std::uint16_t {
   write = 11,
   asked = 12,  // which slabs would you have me move out of
   lend = 13,   // lend no more than so many frames
+  ticket = 14,  // let somebody else read these frames of mine, once
+  pull = 15,    // bring pages from another node into my frames here
+  pulled = 16,  // ... and how is that?
 };
 inline constexpr std::uint16_t kReplyBit = 0x8000;  // set in the type of a reply
 
@@ -68,15 +73,16 @@ enum class Purpose : std::uint8_t {
   resume = 1,   // another control connection for a client that is there (after a broken link, or an heir's first)
   lane = 2,     // a data connection of a client that is there
   observe = 3,  // only asks for status; holds nothing
+  pull = 4,     // a data connection that reads the frames of a ticket
 };
 
 struct Hello {
-  std::uint16_t version_min = kVersion;
+  std::uint16_t version_min = kOldestVersion;
   std::uint16_t version_max = kVersion;
   Purpose purpose = Purpose::begin;
   NodeId nid;             // the compute host
   std::uint32_t pid = 0;  // the process
-  ClientId client;        // resume, lane: which
+  ClientId client;        // resume, lane: which; pull: the ticket's number
   Nonce nonce{};
   std::string name;  // for people: shown in status; at most 64 bytes
 };
@@ -150,6 +156,38 @@ struct Lend {
 };
 // Its reply has no body.
 
+// See "Straight from node to node" in docs/design-notes.md. Within the limits of one read, as are all lists of extents
+// from here on.
+struct Ticket {
+  std::vector<Extent> extents;
+};
+struct TicketReply {
+  std::uint64_t number = 0;
+  Nonce nonce{};  // the ticket's key comes from the session's and this
+};
+
+// Where a node listens: an IPv6 address, or an IPv4 one mapped into it.
+struct Address {
+  std::array<std::byte, 16> ip{};
+  std::uint16_t port = 0;
+  friend bool operator==(const Address&, const Address&) = default;
+};
+
+struct Pull {
+  Address from;
+  std::uint64_t boot_id = 0;  // of the node there
+  TicketReply ticket;
+  SessionKey covered_key{};  // of the ticket, for the eyes of this node only: see cover_key() in wire/auth.h
+  std::vector<Extent> source;
+  std::vector<Extent> target;  // as many pages
+};
+// Its reply has no body: it has begun.
+
+enum class PullState : std::uint8_t { under_way = 0, landed = 1, failed = 2 };
+struct PulledReply {
+  PullState state = PullState::under_way;
+};
+
 struct StatusReply {
   struct Client {
     ClientId id;
@@ -171,6 +209,7 @@ struct StatusReply {
   std::uint64_t pages_written = 0;
   std::uint32_t client_count = 0;
   std::vector<Client> clients;  // the first kMaxStatusClients of them
+  std::optional<std::uint64_t> pages_pulled;  // from other nodes; to those who speak kStraightVersion or later
 };
 inline constexpr std::uint32_t kMaxStatusClients = 256;
 inline constexpr std::size_t kMaxName = 64;
@@ -198,6 +237,10 @@ Bytes encode(const Map&);
 Bytes encode(const AskedReply&);
 Bytes encode(const Lend&);
 Bytes encode(const MapReply&);
+Bytes encode(const Ticket&);
+Bytes encode(const TicketReply&);
+Bytes encode(const Pull&);
+Bytes encode(const PulledReply&);
 Bytes encode(const StatusReply&);
 Bytes encode_extents(std::span<const Extent>);
 

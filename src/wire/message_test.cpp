@@ -92,6 +92,65 @@ TEST(Message, status_round_trip) {
   EXPECT_EQ(back->clients[0].peer, "10.0.0.1:5");
 }
 
+// To those who speak an older version, without what that does not have.
+TEST(Message, status_of_either_version) {
+  StatusReply status;
+  status.clients.push_back({ClientId{1}, "a", "b", 2, 3, 4});
+  const Bytes old = encode(status);
+  EXPECT_FALSE(decode<StatusReply>(old)->pages_pulled);
+  status.pages_pulled = 12;
+  const Bytes now = encode(status);
+  EXPECT_EQ(decode<StatusReply>(now)->pages_pulled, 12U);
+  EXPECT_EQ(now.size(), old.size() + 8);
+  for (std::size_t size = old.size() + 1; size < now.size(); ++size) {
+    EXPECT_FALSE(decode<StatusReply>(ByteView(now).first(size)));
+  }
+}
+
+Pull a_pull() {
+  Pull pull;
+  pull.from.ip.fill(std::byte{7});
+  pull.from.port = 7171;
+  pull.boot_id = 99;
+  pull.ticket.number = 5;
+  pull.ticket.nonce.fill(std::byte{1});
+  pull.covered_key.fill(std::byte{2});
+  pull.source = {Extent{FrameNo{64}, 60}, Extent{FrameNo{200}, 4}};
+  pull.target = {Extent{FrameNo{0}, 64}};
+  return pull;
+}
+
+TEST(Message, tickets_and_pulls_round_trip) {
+  EXPECT_EQ(decode<Ticket>(encode(Ticket{{Extent{FrameNo{3}, 4}}}))->extents, (std::vector{Extent{FrameNo{3}, 4}}));
+  const Pull pull = a_pull();
+  const Bytes bytes = encode(pull);
+  const auto back = decode<Pull>(bytes);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->from, pull.from);
+  EXPECT_EQ(back->boot_id, 99U);
+  EXPECT_EQ(back->ticket.number, 5U);
+  EXPECT_EQ(back->ticket.nonce, pull.ticket.nonce);
+  EXPECT_EQ(back->covered_key, pull.covered_key);
+  EXPECT_EQ(back->source, pull.source);
+  EXPECT_EQ(back->target, pull.target);
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut) EXPECT_FALSE(decode<Pull>(ByteView(bytes).first(cut)));
+  EXPECT_EQ(decode<PulledReply>(encode(PulledReply{PullState::failed}))->state, PullState::failed);
+  EXPECT_FALSE(decode<PulledReply>(Bytes(1, std::byte{3})));
+}
+
+TEST(Message, tickets_and_pulls_have_the_limits_of_a_read) {
+  EXPECT_FALSE(decode<Ticket>(encode(Ticket{})));
+  EXPECT_FALSE(decode<Ticket>(encode(Ticket{{Extent{FrameNo{0}, kMaxTransferPages + 1}}})));
+  EXPECT_FALSE(decode<Ticket>(encode(Ticket{{Extent{FrameNo{0}, 0}}})));
+  EXPECT_FALSE(decode<Ticket>(encode(Ticket{std::vector<Extent>(kMaxSegments + 1, Extent{FrameNo{0}, 1})})));
+  Pull uneven = a_pull();
+  uneven.target[0].count = 63;
+  EXPECT_FALSE(decode<Pull>(encode(uneven)));
+  Pull much = a_pull();
+  much.source = much.target = {Extent{FrameNo{0}, kMaxTransferPages}, Extent{FrameNo{0}, 1}};
+  EXPECT_FALSE(decode<Pull>(encode(much)));
+}
+
 TEST(Message, keys_of_slabs_round_trip) {
   const MapReply keys{{SlabKey{0x7fff00000000, 0xdeadbeef}, SlabKey{4096, 1}}};
   const auto back = decode<MapReply>(encode(keys));

@@ -37,7 +37,8 @@ std::vector<Over> kept_media() {
   return media;
 }
 
-Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t copies, KeeperConfig keeping)
+Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t copies, KeeperConfig keeping,
+           const KeptNodes& unusual)
     : nodes_(nodes) {
   static std::atomic<int> number{0};
   PoolConfig config;
@@ -53,10 +54,12 @@ Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t cop
       server.rdma = std::string(std::getenv("COMEX_TEST_RDMA")) + ":0";
       server.handshake_timeout = kPatience;
     }
+    if (unusual.configure) unusual.configure(i, server);
     start_node(i);
     const Server& started = *nodes_[i].server;
     config.nodes.push_back(over == Over::shm ? *started.unix_url()
                                              : *(over == Over::rdma ? started.rdma_url() : started.tcp_url()));
+    if (unusual.way) config.nodes.back() = unusual.way(i, config.nodes.back());
   }
   keeping.relay = over == Over::relayed;
   config.link.exportable = true;

@@ -31,11 +31,17 @@ using OutpostOwner = std::unique_ptr<Outpost, DestroyOutpost>;
 // What processes with a keeper reach nodes over; RDMA as in media().
 std::vector<Over> kept_media();
 
+// What is unusual about the nodes of a keeper.
+struct KeptNodes {
+  std::function<void(std::size_t node, ServerConfig& config)> configure = nullptr;
+  std::function<Url(std::size_t node, const Url& url)> way = nullptr;  // how the keeper comes to it
+};
+
 class Kept {
  public:
   // `memory` is each node's.
   explicit Kept(Over over, std::uint64_t memory = TestNode::kMemory, std::size_t nodes = 1, std::uint32_t copies = 1,
-                KeeperConfig config = {});
+                KeeperConfig config = {}, const KeptNodes& unusual = {});
   // ... whose pages are coded.
   Kept(Over over, std::uint64_t memory, std::size_t nodes, Code code)
       : Kept(over, memory, nodes, code.nodes(), coded(code)) {}

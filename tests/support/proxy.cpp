@@ -77,7 +77,7 @@ void RecordingProxy::run(const std::stop_token& stop) {
 
 void RecordingProxy::accept_one() {
   Fd client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!client) return;
+  if (!client || refusing_) return;
   auto to_node = connect_tcp(node_.host, node_.port, Deadline(kPatience));
   if (!to_node) return;
   pairs_.push_back({std::move(client), *std::move(to_node), {}});

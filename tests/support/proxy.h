@@ -2,6 +2,7 @@
 // changed on its way.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,8 @@ class RecordingProxy {
   ~RecordingProxy();
 
   [[nodiscard]] const Url& url() const { return url_; }
+  // From now on nobody comes in any more; those who are in stay.
+  void refuse() { refusing_ = true; }
   // Ends it. What was sent to the node, by connection, in the order they were made.
   std::vector<wire::Bytes> stop();
 
@@ -41,6 +44,7 @@ class RecordingProxy {
   Change change_;
   Url url_;
   Fd listener_;
+  std::atomic<bool> refusing_{false};
   std::vector<Pair> pairs_;  // the thread's, until it has been joined
   std::jthread thread_;      // last: uses all of the above
 };

@@ -12,8 +12,10 @@
 
 namespace comex {
 
-ChunkCopier::ChunkCopier(Frames& frames, const BackupFile* disk, Code code, std::uint64_t rate, int wake)
+ChunkCopier::ChunkCopier(Frames& frames, std::unique_ptr<StraightMover> straight, const BackupFile* disk, Code code,
+                         std::uint64_t rate, int wake)
     : frames_(frames),
+      straight_(std::move(straight)),
       disk_(disk),
       code_(code),
       rate_(rate),
@@ -22,6 +24,7 @@ ChunkCopier::ChunkCopier(Frames& frames, const BackupFile* disk, Code code, std:
       thread_([this] { run(); }) {}
 
 ChunkCopier::~ChunkCopier() {
+  if (straight_) straight_->stop();
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -51,13 +54,25 @@ void ChunkCopier::run() {
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
-    const Errc result = move(job);
     const Nanos took(job.to.extent().bytes() * job.from.size() * 1'000'000'000 / rate_);
+    Result result = carry_out(std::move(job));
     free_at = std::max(free_at, Clock::now() - took) + took;
     lock.lock();
-    results_.push_back({std::move(job), result});
+    results_.push_back(std::move(result));
     (void)::eventfd_write(wake_, 1);
   }
+}
+
+// Straight, if it can be: what is copied as it is, from one node to another.
+ChunkCopier::Result ChunkCopier::carry_out(Job job) {
+  using Outcome = StraightMover::Outcome;
+  StraightMover::Result straight;
+  const bool as_it_is = job.from.size() == 1 && job.from[0].run.node != keeper_wire::kDisk;
+  if (straight_ && as_it_is) straight = straight_->move(job.from[0].run, job.to);
+  if (straight.outcome == Outcome::landed) return {std::move(job), Errc::ok, true, 0};
+  if (straight.outcome == Outcome::unknown) return {std::move(job), Errc::timeout, false, straight.link};
+  const Errc error = move(job);
+  return {std::move(job), error, false, 0};
 }
 
 // As bulk: faults are served before it.

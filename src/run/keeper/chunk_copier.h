@@ -1,5 +1,6 @@
 // Copies chunks from one node to another, one after the other, on a thread of its own and not faster than it may. Where
-// pages are coded, what is copied is made of the other rows.
+// the nodes can, the one pulls them from the other (straight_mover.h). Where pages are coded, what is copied is made of
+// the other rows.
 //
 // Thread safety: all functions from any thread.
 #pragma once
@@ -7,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "pool/frames.h"
 #include "run/backup/backup_file.h"
 #include "run/chunk_map.h"
+#include "run/keeper/straight_mover.h"
 
 namespace comex {
 
@@ -34,11 +37,16 @@ class ChunkCopier {
   struct Result {
     Job job;
     Errc error = Errc::ok;
+    bool straight = false;  // the pages did not come here
+    // Not 0: pages may still land where they were to go, as long as the link there is the one of this number. There is
+    // an error, too.
+    std::uint64_t unsettled = 0;
   };
 
   // `wake` is an eventfd to write to when there is a result. `rate`: bytes in a second, at most. `disk`: where chunks
-  // may come from, too; it must outlive this, and may be null.
-  ChunkCopier(Frames& frames, const BackupFile* disk, Code code, std::uint64_t rate, int wake);
+  // may come from, too; it must outlive this, and may be null, as `straight`: then all go through here.
+  ChunkCopier(Frames& frames, std::unique_ptr<StraightMover> straight, const BackupFile* disk, Code code,
+              std::uint64_t rate, int wake);
   // Waits for the transfer that is under way.
   ~ChunkCopier();
 
@@ -48,12 +56,14 @@ class ChunkCopier {
 
  private:
   void run();
+  [[nodiscard]] Result carry_out(Job job);
   Errc move(const Job& job);
   void make(const Job& job);
   [[nodiscard]] static std::size_t run_bytes(Code code) { return most_columns(code) * kPageSize; }
   [[nodiscard]] std::byte* buffer(std::size_t source) const { return buffer_.data() + source * run_bytes(code_); }
 
   Frames& frames_;
+  const std::unique_ptr<StraightMover> straight_;
   const BackupFile* const disk_;
   const Code code_;
   const std::uint64_t rate_;

@@ -248,6 +248,15 @@ void KeeperServer::unsettle(ChunkNo chunk, Node& node) {
   }
 }
 
+// A node has not said that its pull is over. It is once the session has resumed: what was asked for before has no
+// effect then.
+void KeeperServer::unsettle(const Run& place, std::uint64_t link) {
+  const auto node = nodes_.find(place.node.value);
+  if (node == nodes_.end() || node->second.link != link) return;
+  node->second.unsettled.insert(place.first.value);
+  pool_.renew_link(place.node, link);
+}
+
 bool KeeperServer::is_settled(const Location& place) const {
   const auto node = nodes_.find(place.node.value);
   return node == nodes_.end() || !node->second.unsettled.contains(place.frame.value);
@@ -337,6 +346,7 @@ void KeeperServer::publish() {
   status.to_move = (leaving_.size() + static_cast<std::size_t>(left)) * most_columns(config_.code);
   for (const auto& [chunk, job] : mending_) status.to_move += job.from ? job.to.count : 0;
   status.moved = moved_;
+  status.straight = straight_;
   status.stuck = stuck_;
   if (backup_) status.backup = backup_->status();
   status.on_disk = store_->used_on_disk();

@@ -154,7 +154,7 @@ bool KeeperServer::nobody_writes(ChunkNo chunk, const Mending& job) const {
 
 void KeeperServer::stop_mending(ChunkNo chunk, bool again) {
   const auto found = mending_.find(chunk.value);
-  if (found->second.to.node != kw::kDisk) pool_.give_back(found->second.to);  // the disk's is a backup as before
+  if (found->second.to.node != kw::kDisk) give_back_place(found->second.to);  // the disk's is a backup as before
   const bool moving = found->second.from.has_value();
   mending_.erase(found);
   store_->unseal(chunk);
@@ -165,6 +165,8 @@ void KeeperServer::stop_mending(ChunkNo chunk, bool again) {
 }
 
 void KeeperServer::copied(const ChunkCopier::Result& result) {
+  if (result.unsettled != 0) unsettle(result.job.to, result.unsettled);
+  if (result.straight) straight_ += result.job.to.count;
   if (result.error != Errc::ok) return stop_mending(result.job.chunk, !store_->lost(result.job.chunk));
   Mending& job = mending_.at(result.job.chunk.value);
   job.copied = true;

@@ -62,6 +62,7 @@ struct KeeperConfig {
   Code code;                     // how pages are coded; then the pool has as many `copies` as it has nodes
   std::uint64_t mend_rate = kMendRate;  // bytes in a second: how fast lost copies are made again
   Millis lane_end_grace{5'000};         // for a node to close the lanes of a dead process; then the link is resumed
+  bool straight = true;                 // nodes copy from each other where they can
   BackupConfig backup;
   // Called on the loop when the last process is gone and has left nothing behind. May be empty.
   std::function<void()> on_last_gone;
@@ -78,6 +79,7 @@ struct KeeperStatus {
   std::uint64_t mended = 0;   // copies of frames that were made again, ever
   std::uint64_t to_move = 0;  // frames, about, that nodes want to have back
   std::uint64_t moved = 0;    // frames that were moved from one node to another, ever
+  std::uint64_t straight = 0;  // frames of both that did not come through the keeper
   bool stuck = false;         // some of the former have no other place now
   BackupStatus backup;
   std::uint64_t on_disk = 0;     // frames that are nowhere but on the disk
@@ -160,6 +162,7 @@ class KeeperServer {
   bool take_back(Process& process, std::span<const std::byte> message);
   // The process lets go of homes of the chunk while its lanes to this node are over.
   void unsettle(ChunkNo chunk, Node& node);
+  void unsettle(const Run& place, std::uint64_t link);
   [[nodiscard]] bool is_settled(const Location& place) const;
   void give_back_place(const Run& place);
   void settle(Node& node);
@@ -280,6 +283,7 @@ class KeeperServer {
   std::deque<ChunkNo> leaving_;               // chunks with places that nodes want to have back; some may be gone
   std::vector<Left> left_;
   std::uint64_t moved_ = 0;
+  std::uint64_t straight_ = 0;
   bool stuck_ = false;         // nothing of leaving_ has another place to go
   bool round_is_due_ = false;  // somebody waits for the round after this
   std::uint32_t seal_round_ = 0;

@@ -45,6 +45,7 @@ void ProgressWriter::write(const KeeperStatus& status, const std::vector<MemberS
   put(progress_.to_copy, status.mended - mended_before_ + status.thin);
   put(progress_.moved, status.moved - moved_before_);
   put(progress_.to_move, status.moved - moved_before_ + status.to_move);
+  put(progress_.straight, status.straight);
   const std::uint64_t done = status.mended + status.moved;
   if (now < since_ + kSpan) return;
   const double seconds = std::chrono::duration<double>(now - since_).count();
