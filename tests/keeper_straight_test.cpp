@@ -61,7 +61,9 @@ TEST_F(KeeperStraight, a_drained_nodes_pages_do_not_come_through_the_keeper) {
     EXPECT_EQ(status.straight, status.moved);
     EXPECT_EQ(sum(kept, 3, pulled), status.moved);
     EXPECT_EQ(sum(kept, 3, written), written_before) << "the keeper's links carried no page there";
-    if (copies == 1) EXPECT_EQ(kept.node(drained_).status().pages_read, read_before + status.moved);
+    if (copies == 1) {
+      EXPECT_EQ(kept.node(drained_).status().pages_read, read_before + status.moved);
+    }
     EXPECT_TRUE(has_seed_everywhere(*outpost_, runs_, 1, copies));
     outpost_.reset();
   }
@@ -167,7 +169,6 @@ TEST_F(KeeperStraight, the_target_dies_half_way) {
   kept.start_node(target);
   EXPECT_TRUE(empty_soon(kept));
 }
-
 
 TEST_F(KeeperStraight, there_and_back_again) {
   Kept kept(Over::tcp, 2 * kMemory, 2, 1);

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "fabric/address.h"
+#include "fabric/socket.h"
 #include "support/heartbeat.h"
 #include "support/node.h"
 #include "support/pages.h"
@@ -203,8 +204,10 @@ TEST_F(Straight, one_that_leads_nowhere_fails_and_too_many_of_them_are_refused) 
   Errc refusal = Errc::ok;
   for (int i = 0; i < 100 && refusal == Errc::ok; ++i) {
     const auto begun = there_->pull(nowhere);
-    if (!begun) refusal = begun.error().code;
-    else if (outcome(*there_) == wire::PullState::failed) ++failed;
+    if (!begun)
+      refusal = begun.error().code;
+    else if (outcome(*there_) == wire::PullState::failed)
+      ++failed;
   }
   EXPECT_EQ(refusal, Errc::busy);
   EXPECT_GE(failed, 8);

@@ -53,7 +53,7 @@ struct NodeInfo {
   std::uint32_t frames = 0;
   unsigned slab_order = 0;
   Millis lease{0};
-  std::uint16_t version = 0;             // of the protocol that the two have agreed on
+  std::uint16_t version = 0;                            // of the protocol that the two have agreed on
   std::optional<wire::Address> address = std::nullopt;  // tcp:// only: where it is, as a number
 };
 

@@ -30,10 +30,10 @@ Answer Greeter::answer(wire::Type type, wire::ByteView body) {
 Answer Greeter::answer_hello(wire::ByteView body) {
   const auto versions = wire::decode_versions(body);
   if (versions && (versions->min > node_.version || versions->max < wire::kOldestVersion)) {
-    return Answer::refuse(Errc::version, fmt::format("this node speaks protocol {}, and no older than {}; the client "
-                                                     "{} to {}: install the same version of comex on both",
-                                                     node_.version, wire::kOldestVersion, versions->min,
-                                                     versions->max));
+    return Answer::refuse(Errc::version,
+                          fmt::format("this node speaks protocol {}, and no older than {}; the client "
+                                      "{} to {}: install the same version of comex on both",
+                                      node_.version, wire::kOldestVersion, versions->min, versions->max));
   }
   auto hello = wire::decode<wire::Hello>(body);
   if (!hello) return Answer::refuse(Errc::invalid, "malformed hello");

@@ -52,9 +52,7 @@ class Greeter {
   enum class Stage { hello, proof, done };
   Answer answer_hello(wire::ByteView body);
   Answer answer_proof(wire::ByteView body);
-  [[nodiscard]] bool joins() const {
-    return hello_.purpose == wire::Purpose::resume || becomes_lane();
-  }
+  [[nodiscard]] bool joins() const { return hello_.purpose == wire::Purpose::resume || becomes_lane(); }
   [[nodiscard]] wire::ByteView secret() const;
   [[nodiscard]] wire::ByteView key() const;
   Expected<void> join();

@@ -28,12 +28,12 @@
 namespace comex {
 
 struct PullerConfig {
-  unsigned threads = 4;             // as many pulls at once
-  std::size_t waiting = 16;         // that wait for a thread
-  Millis patience{3'000};           // for a thread
-  Millis connect_timeout{1'000};    // until the other node has proved itself
-  Millis transfer_timeout{2'000};   // until the pages are here
-  unsigned failures_a_second = 8;   // then nobody is served until the second is over: this is no scanner of ports
+  unsigned threads = 4;            // as many pulls at once
+  std::size_t waiting = 16;        // that wait for a thread
+  Millis patience{3'000};          // for a thread
+  Millis connect_timeout{1'000};   // until the other node has proved itself
+  Millis transfer_timeout{2'000};  // until the pages are here
+  unsigned failures_a_second = 8;  // then nobody is served until the second is over: this is no scanner of ports
 };
 
 class Puller {

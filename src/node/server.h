@@ -45,7 +45,7 @@ struct ServerConfig {
   unsigned max_connections = 4096;
   unsigned max_clients = 1024;
   std::uint16_t version = wire::kVersion;  // the latest protocol to speak. For tests
-  Nanos max_spin{100'000};  // the longest a lane loop spins before it sleeps; 0: never
+  Nanos max_spin{100'000};                 // the longest a lane loop spins before it sleeps; 0: never
 };
 
 // Why a node is to have less memory than it began with. The smallest of what they allow counts.

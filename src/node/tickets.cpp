@@ -9,9 +9,8 @@
 namespace comex {
 
 bool Ticket::opens(const Extent& extent) const {
-  return std::any_of(extents.begin(), extents.end(), [&](const Extent& mine) {
-    return extent.first >= mine.first && extent.end() <= mine.end();
-  });
+  return std::any_of(extents.begin(), extents.end(),
+                     [&](const Extent& mine) { return extent.first >= mine.first && extent.end() <= mine.end(); });
 }
 
 Expected<wire::TicketReply> Tickets::issue(const std::shared_ptr<Client>& client, std::uint32_t coming,

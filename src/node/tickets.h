@@ -5,7 +5,8 @@
 //
 // Invariants:
 //  1. A ticket that was redeemed, is too old, or whose client has come back or ended since, is found by nobody.
-//  2. What may be read by a ticket are its frames, as long as its client holds them: whoever serves it looks (LanePeer).
+//  2. What may be read by a ticket are its frames, as long as its client holds them: whoever serves it looks
+//  (LanePeer).
 #pragma once
 
 #include <cstdint>

@@ -49,8 +49,8 @@ enum class Type : std::uint16_t {
   bye = 9,
   read = 10,
   write = 11,
-  asked = 12,  // which slabs would you have me move out of
-  lend = 13,   // lend no more than so many frames
+  asked = 12,   // which slabs would you have me move out of
+  lend = 13,    // lend no more than so many frames
   ticket = 14,  // let somebody else read these frames of mine, once
   pull = 15,    // bring pages from another node into my frames here
   pulled = 16,  // ... and how is that?
@@ -208,7 +208,7 @@ struct StatusReply {
   std::uint64_t pages_read = 0;
   std::uint64_t pages_written = 0;
   std::uint32_t client_count = 0;
-  std::vector<Client> clients;  // the first kMaxStatusClients of them
+  std::vector<Client> clients;                // the first kMaxStatusClients of them
   std::optional<std::uint64_t> pages_pulled;  // from other nodes; to those who speak kStraightVersion or later
 };
 inline constexpr std::uint32_t kMaxStatusClients = 256;

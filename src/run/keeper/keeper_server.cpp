@@ -65,9 +65,9 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
     server->backup_ = *std::move(backup);
   }
   const BackupFile* const disk = server->backup_ ? &server->backup_->file() : nullptr;
-  server->copier_ = std::make_unique<ChunkCopier>(
-      pool, server->config_.straight ? std::make_unique<StraightMover>(pool) : nullptr, disk, code,
-      server->config_.mend_rate, server->wake_.get());
+  server->copier_ =
+      std::make_unique<ChunkCopier>(pool, server->config_.straight ? std::make_unique<StraightMover>(pool) : nullptr,
+                                    disk, code, server->config_.mend_rate, server->wake_.get());
   server->opener_ = std::make_unique<LaneOpener>(pool, server->wake_.get());
   server->look_at_pool();
   pool.watch([raw = server.get()] {

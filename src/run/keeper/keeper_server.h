@@ -69,18 +69,18 @@ struct KeeperConfig {
 };
 
 struct KeeperStatus {
-  std::size_t processes = 0;  // connected
-  std::size_t leaving = 0;    // gone, their frames not yet free
-  std::uint64_t frames = 0;   // held, counted once per holder
-  std::size_t refused = 0;    // processes that want frames and were told that there are none
-  std::uint64_t used = 0;     // held, each counted once
-  std::uint64_t dead = 0;     // held by nobody, and of use to nobody, for their columns' sake
-  std::uint64_t thin = 0;     // frames, about, that have fewer copies than they should
-  std::uint64_t mended = 0;   // copies of frames that were made again, ever
-  std::uint64_t to_move = 0;  // frames, about, that nodes want to have back
-  std::uint64_t moved = 0;    // frames that were moved from one node to another, ever
+  std::size_t processes = 0;   // connected
+  std::size_t leaving = 0;     // gone, their frames not yet free
+  std::uint64_t frames = 0;    // held, counted once per holder
+  std::size_t refused = 0;     // processes that want frames and were told that there are none
+  std::uint64_t used = 0;      // held, each counted once
+  std::uint64_t dead = 0;      // held by nobody, and of use to nobody, for their columns' sake
+  std::uint64_t thin = 0;      // frames, about, that have fewer copies than they should
+  std::uint64_t mended = 0;    // copies of frames that were made again, ever
+  std::uint64_t to_move = 0;   // frames, about, that nodes want to have back
+  std::uint64_t moved = 0;     // frames that were moved from one node to another, ever
   std::uint64_t straight = 0;  // frames of both that did not come through the keeper
-  bool stuck = false;         // some of the former have no other place now
+  bool stuck = false;          // some of the former have no other place now
   BackupStatus backup;
   std::uint64_t on_disk = 0;     // frames that are nowhere but on the disk
   std::uint64_t moved_back = 0;  // frames that were, and got a node, ever

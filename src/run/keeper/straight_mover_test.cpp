@@ -28,8 +28,7 @@ struct Script {
     const std::lock_guard lock(mutex);
     const auto refuse = [](Errc code) { return Error{code, "no"}; };
     switch (type) {
-      case wire::Type::grant:
-        return wire::encode(wire::GrantReply{{Extent{FrameNo{0}, 256}}, {}});
+      case wire::Type::grant: return wire::encode(wire::GrantReply{{Extent{FrameNo{0}, 256}}, {}});
       case wire::Type::beat: return wire::encode(wire::NodeLoad{});
       case wire::Type::ticket:
         ++tickets;
