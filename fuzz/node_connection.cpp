@@ -52,10 +52,12 @@ void Connection::greet(const Greeting& greeting) {
   wire::Transcript said;
   said.hello = wire::encode(hello);
   auto hello_reply = ask(Type::hello, said.hello);
-  const bool speaks = hello.version_min <= wire::kVersion && wire::kVersion <= hello.version_max;
+  const bool speaks = hello.version_min <= wire::kVersion && wire::kOldestVersion <= hello.version_max;
   require(hello_reply.has_value() == speaks, "a common version is found if there is one");
   if (!hello_reply) return;
   said.hello_reply = *std::move(hello_reply);
+  version_ = wire::decode<wire::HelloReply>(said.hello_reply)->version;
+  require(version_ == std::min(wire::kVersion, hello.version_max), "the latest common version is spoken");
 
   const std::string& secret = world_.node().secret;
   const bool joins = greeting.joins != nullptr;
@@ -90,7 +92,7 @@ Errc Connection::expected_at_proof(const Greeting& greeting) const {
   } else if (greeting.purpose == Purpose::resume || greeting.purpose == Purpose::lane) {
     return Errc::fenced;  // of nobody
   }
-  if (greeting.wrong_proof) return Errc::denied;
+  if (greeting.wrong_proof || greeting.purpose == Purpose::pull) return Errc::denied;  // nobody has such a ticket
   const bool full = world_.live_clients() >= kMaxClients;
   return greeting.purpose == Purpose::begin && full ? Errc::busy : Errc::ok;
 }
@@ -184,7 +186,7 @@ bool Connection::acceptable(const Header& header) const {
   const auto type = static_cast<Type>(header.type);
   if (lane_) return header.body <= wire::kMaxSegments * sizeof(Extent);
   const auto most = greeted_ ? wire::kMaxBody : wire::kMaxHandshakeBody;
-  return header.body <= most && header.payload == 0 && type <= Type::lend;
+  return header.body <= most && header.payload == 0 && type <= Type::pulled;
 }
 
 void Connection::follow_request() {
@@ -323,6 +325,16 @@ void Connection::check_control_reply(const Request& request, Errc status, wire::
     case Type::beat: return require(status == Errc::ok && wire::decode<wire::NodeLoad>(body), "a beat is answered");
     case Type::asked:
       return require(status == Errc::ok && wire::decode<wire::AskedReply>(body), "what is asked for is told");
+    case Type::ticket: {
+      const auto asked = wire::decode<wire::Ticket>(request.body);
+      const bool may = asked && client_->medium == Medium::tcp && version_ >= wire::kStraightVersion;
+      if (!may) return require(status == Errc::invalid, "tickets are for those who may have them");
+      const bool all = std::all_of(asked->extents.begin(), asked->extents.end(),
+                                   [&](const Extent& extent) { return client_->holds(extent); });
+      if (!all) return require(status == Errc::denied, "a ticket is for frames that are held");
+      if (status == Errc::busy) return;
+      return require(status == Errc::ok && wire::decode<wire::TicketReply>(body), "a ticket is given to the holder");
+    }
     case Type::bye: require(status == Errc::ok, "a farewell is answered"); return world_.ended(*client_);
     default: return require(status == Errc::invalid, "what is no control call is refused");
   }

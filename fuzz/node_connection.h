@@ -91,6 +91,7 @@ class Connection {
   std::unique_ptr<Peer> peer_;
   Known* client_ = nullptr;
   std::uint32_t coming_ = 0;  // of the client, when this connection was made
+  std::uint16_t version_ = wire::kVersion;
   bool greeted_ = false;
   bool lane_ = false;
   bool proof_is_right_ = false;

@@ -224,7 +224,7 @@ std::vector<Extent> Play::some_extents(const Known* client, std::size_t most) {
 
 void Play::connect() {
   if (connections_.size() >= kMaxConnections) return;
-  const auto purpose = static_cast<Purpose>(input_.ConsumeIntegralInRange<int>(0, 3));
+  const auto purpose = static_cast<Purpose>(input_.ConsumeIntegralInRange<int>(0, 4));
   Connection::Greeting greeting{.purpose = purpose, .name = input_.ConsumeRandomLengthString(70)};
   if (purpose == Purpose::resume || purpose == Purpose::lane) greeting.joins = some_client();
   Medium medium = input_.ConsumeBool() ? Medium::tcp : Medium::shm;
@@ -247,8 +247,9 @@ void Play::connect() {
 void Play::call() {
   Connection* const control = some_connection(false);
   if (control == nullptr) return;
-  constexpr std::array kCalls{Type::grant, Type::grant, Type::give_back, Type::give_back, Type::give_back, Type::share,
-                              Type::map,   Type::beat,  Type::status,    Type::bye,       Type::asked,     Type::lend};
+  constexpr std::array kCalls{Type::grant, Type::grant, Type::give_back, Type::give_back, Type::give_back,
+                              Type::share, Type::map,   Type::beat,      Type::status,    Type::bye,
+                              Type::asked, Type::lend,  Type::ticket,    Type::pull,      Type::pulled};
   const Type type = input_.PickValueInArray(kCalls);
   control->send(fuzz::message(type, next_tag_++, body_of(type, control->client())));
   deliver(*control);
@@ -262,6 +263,12 @@ wire::Bytes Play::body_of(Type type, const Known* client) {
       return wire::encode(wire::Grant{frames, input_.ConsumeIntegralInRange<std::uint8_t>(0, 12)});
     }
     case Type::give_back: return wire::encode_extents(some_extents(client, 6));
+    case Type::ticket: return wire::encode_extents(some_extents(client, 3));
+    case Type::pull: {
+      wire::Pull pull;
+      pull.source = pull.target = some_extents(client, 3);
+      return wire::encode(pull);
+    }
     case Type::map: {
       wire::Map map;
       map.slabs.resize(input_.ConsumeIntegralInRange<std::size_t>(0, 3));
@@ -295,7 +302,7 @@ void Play::anything() {
   if (connection == nullptr) return;
   wire::Header header;
   header.body = input_.ConsumeIntegral<std::uint8_t>();
-  header.type = input_.ConsumeIntegralInRange<std::uint16_t>(0, 12);
+  header.type = input_.ConsumeIntegralInRange<std::uint16_t>(0, 17);
   header.status = input_.ConsumeBool() ? 1 : 0;
   header.tag = next_tag_++;
   switch (input_.ConsumeIntegralInRange<int>(0, 7)) {

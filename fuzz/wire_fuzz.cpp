@@ -46,6 +46,29 @@ void check_limits(const wire::AskedReply& m) {
   require(m.slabs.size() <= wire::kMaxAsked, "so many slabs are asked for");
 }
 
+bool fits_one_read(const std::vector<Extent>& extents) {
+  std::uint64_t pages = 0;
+  for (const auto& extent : extents) pages += extent.count;
+  return !extents.empty() && extents.size() <= wire::kMaxSegments && pages <= wire::kMaxTransferPages &&
+         std::all_of(extents.begin(), extents.end(), well_formed);
+}
+
+void check_limits(const wire::Ticket& m) {
+  require(fits_one_read(m.extents), "a ticket is for one read");
+}
+
+void check_limits(const wire::Pull& m) {
+  require(fits_one_read(m.source) && fits_one_read(m.target), "a pull is one read and one write");
+  std::uint64_t pages = 0;
+  for (const auto& extent : m.source) pages += extent.count;
+  for (const auto& extent : m.target) pages -= extent.count;
+  require(pages == 0, "what is pulled has its place");
+}
+
+void check_limits(const wire::PulledReply& m) {
+  require(m.state <= wire::PullState::failed, "the state of a pull is known");
+}
+
 void check_limits(const wire::StatusReply& m) {
   require(m.clients.size() <= wire::kMaxStatusClients, "a status lists so many clients");
 }
@@ -77,7 +100,7 @@ void check_header(ByteView bytes) {
   if (!header) return;
   require(std::memcmp(&*header, raw.data(), raw.size()) == 0, "a header is its bytes");
   const auto type = static_cast<wire::Type>(header->type & ~wire::kReplyBit);
-  require(type >= wire::Type::hello && type <= wire::Type::lend, "a header has a known type");
+  require(type >= wire::Type::hello && type <= wire::Type::pulled, "a header has a known type");
   require(header->body <= wire::kMaxBody, "a body has a limit");
   require(header->payload % kPageSize == 0, "a payload is whole pages");
   const bool pages = type == wire::Type::read || type == wire::Type::write;
@@ -108,7 +131,7 @@ void check_segments(ByteView body) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const ByteView body = std::as_bytes(std::span(data, size)).subspan(1);
-  switch (data[0] % 16) {
+  switch (data[0] % 20) {
     case 0: check<wire::Hello>(body); break;
     case 1: check<wire::HelloReply>(body); break;
     case 2: check<wire::Proof>(body); break;
@@ -124,6 +147,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 12: check<wire::AskedReply>(body); break;
     case 13: check<wire::Lend>(body); break;
     case 14: check<wire::MapReply>(body); break;
+    case 15: check<wire::Ticket>(body); break;
+    case 16: check<wire::TicketReply>(body); break;
+    case 17: check<wire::Pull>(body); break;
+    case 18: check<wire::PulledReply>(body); break;
     default: check_segments(body); break;
   }
   return 0;

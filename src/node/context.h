@@ -35,6 +35,7 @@ struct NodeContext {
 
   std::uint16_t version = wire::kVersion;  // the latest that is spoken
   Tickets tickets{};
+  bool tls = false;          // is what TCP connections speak
   Puller* puller = nullptr;  // null: nothing can be pulled
 
   std::atomic<unsigned>& greeting_on(Medium medium) { return greeting[static_cast<std::size_t>(medium)]; }

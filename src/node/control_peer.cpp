@@ -157,7 +157,7 @@ Answer ControlPeer::answer_status() {
 
 Answer ControlPeer::answer_straight(Type type, wire::ByteView body) {
   if (greeter_.version() < wire::kStraightVersion) return Answer::refuse(Errc::invalid, "not a control call");
-  if (node_.puller == nullptr || greeter_.medium() != Medium::tcp) {
+  if (node_.tls || greeter_.medium() != Medium::tcp) {
     return Answer::refuse(Errc::invalid, "pages go from node to node over plain TCP only");
   }
   if (type == Type::ticket) return answer_ticket(body);
@@ -174,7 +174,7 @@ Answer ControlPeer::answer_ticket(wire::ByteView body) {
 
 Answer ControlPeer::answer_pull(wire::ByteView body) {
   auto request = wire::decode<wire::Pull>(body);
-  if (!request) return Answer::refuse(Errc::invalid, "malformed pull");
+  if (!request || node_.puller == nullptr) return Answer::refuse(Errc::invalid, "malformed pull");
   // What listens on this machine alone is not for those who come from elsewhere.
   if (is_loopback(request->from) && !greeter_.from_loopback()) return Answer::refuse(Errc::denied, "not from there");
   const auto begun = node_.puller->begin(greeter_.client(), greeter_.coming(), *std::move(request));

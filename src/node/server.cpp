@@ -147,7 +147,8 @@ Expected<void> Server::Impl::start() {
                                  .lease = config_.lease,
                                  .boot_id = random_id(),
                                  .lend = [this](std::uint32_t frames) { limit(LendLimit::operator_word, frames); },
-                                 .version = config_.version});
+                                 .version = config_.version,
+                                 .tls = tls_ != nullptr});
   if (tcp_.socket && !tls_) {
     puller_ = std::make_unique<Puller>(*arena_, context_->pages_pulled);
     context_->puller = puller_.get();
