@@ -12,12 +12,11 @@
 namespace comex::test {
 namespace {
 
-constexpr std::uint64_t kMemory = TestNode::kMemory;
-constexpr std::uint32_t kPages = 700;
+constexpr std::uint32_t kDrainedPages = 700;
 
 class KeeperStraight : public testing::Test {
  protected:
-  void begin(Kept& kept, std::uint32_t pages = kPages) {
+  void begin(Kept& kept, std::uint32_t pages = kDrainedPages) {
     outpost_ = kept.outpost();
     runs_ = take_exactly(*outpost_, pages);
     ASSERT_EQ(write_seed(*outpost_, runs_, 1), Errc::ok);
@@ -50,7 +49,7 @@ class KeeperStraight : public testing::Test {
 // Each page that leaves is read once, by the node that gets it; nothing is written by anybody else.
 TEST_F(KeeperStraight, a_drained_nodes_pages_do_not_come_through_the_keeper) {
   for (const std::uint32_t copies : {1U, 2U}) {
-    Kept kept(Over::tcp, kMemory, 3, copies);
+    Kept kept(Over::tcp, TestNode::kMemory, 3, copies);
     begin(kept);
     const std::uint64_t written_before = sum(kept, 3, written);
     const std::uint64_t read_before = kept.node(drained_).status().pages_read;
@@ -70,7 +69,7 @@ TEST_F(KeeperStraight, a_drained_nodes_pages_do_not_come_through_the_keeper) {
 }
 
 TEST_F(KeeperStraight, a_lost_copy_is_made_again_straight) {
-  Kept kept(Over::tcp, kMemory, 3, 2);
+  Kept kept(Over::tcp, TestNode::kMemory, 3, 2);
   begin(kept);
   const std::uint64_t written_before = sum(kept, 3, written);
   kept.stop_node(drained_);
@@ -87,7 +86,7 @@ TEST_F(KeeperStraight, a_lost_copy_is_made_again_straight) {
 
 // A row that only moves is moved as it is.
 TEST_F(KeeperStraight, a_row_of_a_coded_chunk) {
-  Kept kept(Over::tcp, kMemory, 4, Code{2, 1});
+  Kept kept(Over::tcp, TestNode::kMemory, 4, Code{2, 1});
   begin(kept);
   drain(kept);
   ASSERT_TRUE(empty_soon(kept));
@@ -96,7 +95,7 @@ TEST_F(KeeperStraight, a_row_of_a_coded_chunk) {
 }
 
 TEST_F(KeeperStraight, not_on_shared_memory) {
-  Kept kept(Over::shm, kMemory, 2, 1);
+  Kept kept(Over::shm, TestNode::kMemory, 2, 1);
   begin(kept);
   drain(kept);
   ASSERT_TRUE(empty_soon(kept));
@@ -107,7 +106,7 @@ TEST_F(KeeperStraight, not_on_shared_memory) {
 TEST_F(KeeperStraight, older_nodes_are_not_asked) {
   KeptNodes older;
   older.configure = [](std::size_t, ServerConfig& config) { config.version = 2; };
-  Kept kept(Over::tcp, kMemory, 2, 1, {}, older);
+  Kept kept(Over::tcp, TestNode::kMemory, 2, 1, {}, older);
   begin(kept);
   const std::uint64_t link = kept.pool().enter(kept.pool().status()[drained_].node)->number();
   drain(kept);
@@ -124,7 +123,7 @@ TEST_F(KeeperStraight, a_node_that_the_others_cannot_reach) {
   behind.way = [&](std::size_t, const Url& url) {
     return proxies.emplace_back(std::make_unique<RecordingProxy>(url))->url();
   };
-  Kept kept(Over::tcp, kMemory, 2, 1, {}, behind);
+  Kept kept(Over::tcp, TestNode::kMemory, 2, 1, {}, behind);
   begin(kept);
   // Its lanes to the other come when it first has something there.
   ASSERT_TRUE(wait_until([&] { return outpost_->tend(), kept.node(1 - drained_).status().client_count == 1; }));
@@ -133,7 +132,7 @@ TEST_F(KeeperStraight, a_node_that_the_others_cannot_reach) {
   ASSERT_TRUE(empty_soon(kept));
   EXPECT_EQ(kept.keeper().status().straight, 0U);
   EXPECT_EQ(pulled(kept.node(1 - drained_).status()), 0U);
-  EXPECT_GE(kept.node(1 - drained_).status().pages_written, kPages);
+  EXPECT_GE(kept.node(1 - drained_).status().pages_written, kDrainedPages);
   EXPECT_TRUE(has_seed(*outpost_, runs_, 1));
 }
 
@@ -144,7 +143,7 @@ KeeperConfig slowly() {
 }
 
 TEST_F(KeeperStraight, the_source_dies_half_way) {
-  Kept kept(Over::tcp, 2 * kMemory, 3, 2, slowly());
+  Kept kept(Over::tcp, 2 * TestNode::kMemory, 3, 2, slowly());
   begin(kept, 1500);
   drain(kept);
   ASSERT_TRUE(wait_until([&] { return outpost_->tend(), kept.keeper().status().straight > 0; }));
@@ -153,7 +152,7 @@ TEST_F(KeeperStraight, the_source_dies_half_way) {
 }
 
 TEST_F(KeeperStraight, the_target_dies_half_way) {
-  Kept kept(Over::tcp, 2 * kMemory, 2, 1, slowly());
+  Kept kept(Over::tcp, 2 * TestNode::kMemory, 2, 1, slowly());
   begin(kept, 1500);
   const std::size_t target = 1 - drained_;
   drain(kept);
@@ -171,7 +170,7 @@ TEST_F(KeeperStraight, the_target_dies_half_way) {
 }
 
 TEST_F(KeeperStraight, there_and_back_again) {
-  Kept kept(Over::tcp, 2 * kMemory, 2, 1);
+  Kept kept(Over::tcp, 2 * TestNode::kMemory, 2, 1);
   begin(kept);
   for (int i = 0; i < 4; ++i) {
     kept.node(1 - drained_).limit(LendLimit::operator_word, UINT64_MAX);

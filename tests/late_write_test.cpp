@@ -14,7 +14,8 @@
 // for in between, on the network, which the sanitizer does not see: it takes the node's two lane threads for racing.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {
-  return "race:comex::LanePeer::copy_from_in\nrace:comex::LanePeer::flush\nrace:comex::LanePeer::receive_pages\nrace:comex::Puller::land\n";
+  return "race:comex::LanePeer::copy_from_in\nrace:comex::LanePeer::flush\nrace:comex::LanePeer::receive_pages\nrace:"
+         "comex::Puller::land\n";
 }
 #endif
 

@@ -18,7 +18,7 @@
 namespace comex::test {
 namespace {
 
-constexpr std::uint32_t kPages = 64;
+constexpr std::uint32_t kPulledPages = 64;
 
 wire::Address at_port(wire::Address address, std::uint16_t port) {
   address.port = port;
@@ -40,7 +40,7 @@ class Straight : public testing::Test {
   }
 
   void SetUp() override {
-    Pages pages(kPages, 7);
+    Pages pages(kPulledPages, 7);
     ASSERT_EQ(write(*here_, from_, pages), Errc::ok);
   }
 
@@ -75,7 +75,7 @@ class Straight : public testing::Test {
     return begun ? outcome(*there_) : wire::PullState::failed;
   }
   bool nothing_came() {
-    Pages pages(kPages);
+    Pages pages(kPulledPages);
     return read(*there_, to_, pages) == Errc::ok && pages.are_zeros();
   }
 
@@ -83,18 +83,18 @@ class Straight : public testing::Test {
   TestNode target_{Over::tcp, other_config()};
   std::unique_ptr<Link> here_ = source_.connect(Over::tcp);
   std::unique_ptr<Link> there_ = target_.connect(Over::tcp, other_options(target_));
-  Extent from_ = granted_extent(*here_, kPages);
-  Extent to_ = granted_extent(*there_, kPages);
+  Extent from_ = granted_extent(*here_, kPulledPages);
+  Extent to_ = granted_extent(*there_, kPulledPages);
   Heartbeat heart_here_{*here_};
   Heartbeat heart_there_{*there_};
 };
 
 TEST_F(Straight, pages_go_from_one_node_to_the_other) {
   EXPECT_EQ(pull(request()), wire::PullState::landed);
-  Pages pages(kPages);
+  Pages pages(kPulledPages);
   ASSERT_EQ(read(*there_, to_, pages), Errc::ok);
   EXPECT_TRUE(pages.are(7));
-  EXPECT_EQ(target_.server().status().pages_pulled, kPages);
+  EXPECT_EQ(target_.server().status().pages_pulled, kPulledPages);
   EXPECT_EQ(target_.server().status().pages_written, 0U);
 }
 
@@ -103,7 +103,7 @@ TEST_F(Straight, in_other_pieces_than_they_were) {
   some.source = {Extent{from_.first + 32, 32}, Extent{from_.first, 32}};
   some.target = {Extent{to_.first + 63, 1}, Extent{to_.first, 63}};
   EXPECT_EQ(pull(some), wire::PullState::landed);
-  Pages pages(kPages);
+  Pages pages(kPulledPages);
   ASSERT_EQ(read(*there_, to_, pages), Errc::ok);
   EXPECT_TRUE(page_is(pages.page(63), 7, 32));
   EXPECT_TRUE(page_is(pages.page(0), 7, 33));
@@ -126,20 +126,20 @@ TEST_F(Straight, a_wrong_key_opens_nothing_and_does_not_use_the_ticket_up) {
 }
 
 TEST_F(Straight, frames_that_are_not_in_the_ticket_stay_where_they_are) {
-  const Extent other = granted_extent(*here_, kPages);
+  const Extent other = granted_extent(*here_, kPulledPages);
   wire::Pull wrong = request();
-  wrong.source = {Extent{from_.first, kPages - 1}, Extent{other.first, 1}};
+  wrong.source = {Extent{from_.first, kPulledPages - 1}, Extent{other.first, 1}};
   EXPECT_EQ(pull(wrong), wire::PullState::failed);
   EXPECT_TRUE(nothing_came());
 }
 
 TEST_F(Straight, nothing_lands_in_frames_of_others) {
   const auto neighbour = target_.connect(Over::tcp, other_options(target_));
-  const Extent theirs = granted_extent(*neighbour, kPages);
+  const Extent theirs = granted_extent(*neighbour, kPulledPages);
   wire::Pull wrong = request();
   wrong.target = {theirs};
   EXPECT_EQ(pull(wrong), wire::PullState::failed);
-  Pages pages(kPages);
+  Pages pages(kPulledPages);
   ASSERT_EQ(read(*neighbour, theirs, pages), Errc::ok);
   EXPECT_TRUE(pages.are_zeros());
 }
@@ -176,7 +176,7 @@ TEST_F(Straight, a_ticket_is_for_reading) {
   (void)peer.send(
       comex::test::request(wire::Type::write, 1, segments(Extent{from_.first, 1}), {pages.data(), pages.size()}));
   EXPECT_TRUE(peer.closed());
-  Pages still(kPages);
+  Pages still(kPulledPages);
   ASSERT_EQ(read(*here_, from_, still), Errc::ok);
   EXPECT_TRUE(still.are(7));
 }
@@ -229,7 +229,7 @@ TEST_F(Straight, there_is_no_answer_about_a_pull_that_never_was) {
 
 TEST_F(Straight, not_for_sessions_on_shared_memory) {
   const auto local = source_.connect(Over::shm);
-  const Extent frames = granted_extent(*local, kPages);
+  const Extent frames = granted_extent(*local, kPulledPages);
   EXPECT_EQ(local->ticket(std::array{frames}).error().code, Errc::invalid);
 }
 
@@ -297,7 +297,7 @@ TEST_F(StraightHeldUp, nothing_lands_after_the_session_has_resumed) {
   EXPECT_EQ(again->pulled().error().code, Errc::invalid) << "that was another coming's";
   open();
   wait_until_over(*again);
-  Pages pages(kPages);
+  Pages pages(kPulledPages);
   ASSERT_EQ(read(*again, to_, pages), Errc::ok);
   EXPECT_TRUE(pages.are_zeros());
 }

@@ -167,12 +167,8 @@ Expected<Opened> shake_hands(std::unique_ptr<Stream> stream, const Url& url, con
   opened.session.client = reply->client;
   opened.session.boot_id = hello_reply->boot_id;
   opened.session.key = joined != nullptr ? joined->key : wire::session_key(key, said, reply->client);
-  opened.node = NodeInfo{reply->nid,
-                         reply->frames,
-                         reply->slab_order,
-                         Millis(reply->lease_ms),
-                         hello_reply->version,
-                         std::nullopt};
+  opened.node = NodeInfo{reply->nid,           reply->frames, reply->slab_order, Millis(reply->lease_ms),
+                         hello_reply->version, std::nullopt};
   return opened;
 }
 

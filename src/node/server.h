@@ -7,6 +7,7 @@
 //          lane loops (n threads): reads and writes of pages, straight between socket and arena. Over RDMA the device
 //          does
 //                                that, and nobody runs here
+//          puller (4 threads): pages that clients have us fetch from other nodes (node/puller.h)
 //
 // Thread safety: start, stop and the observers may be called from any thread.
 #pragma once

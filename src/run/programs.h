@@ -27,7 +27,7 @@ struct ProgramReport {
   std::uint64_t to_move = 0;  // pages that are moved, the same
   std::uint64_t moved = 0;
   std::uint64_t straight = 0;  // pages of both that went from node to node, ever
-  std::uint64_t rate = 0;  // pages a second
+  std::uint64_t rate = 0;      // pages a second
   // Every page has its copies where they may stay, on nodes that answer.
   [[nodiscard]] bool well() const { return copied == to_copy && moved == to_move && nodes_away == 0; }
 };

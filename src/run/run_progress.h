@@ -32,8 +32,8 @@ struct RunProgress {
   std::atomic<std::uint64_t> to_move{0};
   std::atomic<std::uint64_t> moved{0};
   std::atomic<std::uint64_t> straight{0};  // pages of both that went from node to node, ever
-  std::atomic<std::uint64_t> rate{0};  // pages a second, of both
-  std::array<char, 64> name{};         // of the program; ends with a zero
+  std::atomic<std::uint64_t> rate{0};      // pages a second, of both
+  std::array<char, 64> name{};             // of the program; ends with a zero
 };
 
 }  // namespace comex

@@ -6,6 +6,8 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <thread>
+#include <vector>
 
 namespace comex {
 namespace {
@@ -13,7 +15,7 @@ namespace {
 using Outcome = StraightMover::Outcome;
 
 // What both nodes answer, and how often they were asked.
-struct Script {
+struct LinkScript {
   std::uint16_t version = wire::kVersion;
   std::optional<wire::Address> address = wire::Address{};
   Errc ticket = Errc::ok;
@@ -51,7 +53,7 @@ struct Script {
 
 class ScriptedLink final : public Link {
  public:
-  explicit ScriptedLink(Script& script) : script_(script) {
+  explicit ScriptedLink(LinkScript& script) : script_(script) {
     node_ = NodeInfo{NodeId{1}, 4096, 9, Millis(10'000), script.version, script.address};
   }
   void submit(Transfer& transfer) noexcept override { transfer.finish(Errc::ok); }
@@ -66,7 +68,7 @@ class ScriptedLink final : public Link {
   }
 
  private:
-  Script& script_;
+  LinkScript& script_;
 };
 
 class StraightMoverTest : public testing::Test {
@@ -87,10 +89,10 @@ class StraightMoverTest : public testing::Test {
       }
       mover_.emplace(*pool_, StraightMover::Config{.patience = Millis(50), .try_again = try_again_});
     }
-    return mover_->move(Run{nodes_[0], FrameNo{64}, 64}, Run{nodes_[1], FrameNo{128}, 64}).outcome;
+    return mover_->move(comex::Run{nodes_[0], FrameNo{64}, 64}, comex::Run{nodes_[1], FrameNo{128}, 64}).outcome;
   }
 
-  Script script_;
+  LinkScript script_;
   Millis try_again_{600'000};
   std::unique_ptr<Pool> pool_;
   std::vector<NodeId> nodes_;
