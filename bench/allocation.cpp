@@ -11,7 +11,7 @@ namespace comex::bench {
 namespace {
 
 constexpr Millis kTime{800};            // for each of the two figures
-constexpr Millis kPatience{5'000};      // for one refill
+constexpr Millis kRefillWithin{5'000};  // for one refill
 constexpr std::uint32_t kBurst = 1024;  // frames: what a pool keeps at hand at the least
 
 // Takes what is at hand in runs of up to `want`, bursts of kBurst frames at a time, and gives it back in between. Only
@@ -21,7 +21,7 @@ Expected<double> frames_per_second(Pool& pool, std::uint32_t want) {
   std::vector<Run> runs;
   runs.reserve(kBurst);
   for (const Deadline end(kTime); !end.passed() && !interrupted();) {
-    if (const Errc ready = pool.wait_for_frames(kBurst, Deadline(kPatience)); ready != Errc::ok) {
+    if (const Errc ready = pool.wait_for_frames(kBurst, Deadline(kRefillWithin)); ready != Errc::ok) {
       return Error{ready, "the pool did not come up with frames"};
     }
     std::uint32_t frames = 0;

@@ -18,7 +18,7 @@ namespace comex::bench {
 
 namespace {
 
-constexpr Millis kPatience{5'000};  // for nodes to have room
+constexpr Millis kRoomWithin{5'000};  // for nodes to have room
 constexpr Millis kLookAgain{20};
 constexpr Millis kStandsStill{400};
 constexpr std::uint64_t kSmallestOwnNode = std::uint64_t{64} << 20;
@@ -53,7 +53,7 @@ std::uint64_t free_frames(const PoolConfig& pool) {
 std::uint64_t room_in(const PoolConfig& pool, std::uint64_t wanted) {
   std::uint64_t room = 0;
   Clock::time_point changed = Clock::now();
-  for (const Deadline deadline(kPatience); !deadline.passed() && !interrupted();) {
+  for (const Deadline deadline(kRoomWithin); !deadline.passed() && !interrupted();) {
     const std::uint64_t frames = free_frames(pool);
     // Not the last sixteenth: taking the very last frames is slow, and others may want some.
     const std::uint64_t before = std::exchange(room, frames - frames / 16);

@@ -15,7 +15,7 @@ namespace comex::bench {
 namespace {
 
 constexpr std::uint64_t kSeed = 0xc03e8;
-constexpr Millis kPatience{5'000};  // for frames, when other clients use the pool too
+constexpr Millis kFramesWithin{5'000};  // for frames, when other clients use the pool too
 constexpr Millis kStretch{200};
 
 }  // namespace
@@ -92,7 +92,7 @@ Errc MoveRound::wait_for_frames() {
   const Clock::time_point begin = Clock::now();
   Errc ready = Errc::timeout;
   // In short stretches, so that Ctrl-C is heard.
-  for (const Deadline deadline(kPatience); ready != Errc::ok && !stopped() && !deadline.passed();) {
+  for (const Deadline deadline(kFramesWithin); ready != Errc::ok && !stopped() && !deadline.passed();) {
     ready = pool_.wait_for_frames(1, Deadline(kStretch));
   }
   waited_ns_ += static_cast<std::uint64_t>(Nanos(Clock::now() - begin).count());

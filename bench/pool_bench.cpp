@@ -17,7 +17,6 @@ namespace comex::bench {
 namespace {
 
 constexpr std::uint64_t kOwnNodeMemory = std::uint64_t{512} << 20;
-constexpr Millis kLookAtLoad{500};
 constexpr double kLatencyShare = 0.45;  // of the time; throughput has as much, allocation the rest
 
 struct Where {

@@ -8,7 +8,7 @@ namespace comex::bench {
 
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr double kBytesPerGiB = 1024.0 * 1024.0 * 1024.0;
 
 // Which ratios say something: a comex link and what it is to be compared with.
 struct Comparison {
@@ -74,7 +74,7 @@ std::string throughput_table(const Figures& figures) {
     row(system, [&](Direction direction, unsigned threads) -> std::optional<double> {
       const ThroughputSeries* series = figures.find(system, direction, threads);
       if (series == nullptr) return std::nullopt;
-      return median(series->rounds) / kGiB;
+      return median(series->rounds) / kBytesPerGiB;
     });
   }
   for (const auto& [above, below] : kComparisons) {

@@ -33,7 +33,7 @@ Figures drifting_figures() {
   return figures;
 }
 
-const Goal& find(const std::vector<Goal>& goals, std::string_view name) {
+const Goal& goal_like(const std::vector<Goal>& goals, std::string_view name) {
   for (const Goal& goal : goals) {
     if (goal.name.find(name) != std::string::npos) return goal;
   }
@@ -53,18 +53,18 @@ TEST(Figures, ratio_isTakenWithinRounds) {
 TEST(Goals, judge_metMissedUnknown) {
   Figures figures = drifting_figures();
   const std::vector<Goal> goals = judge(figures);
-  EXPECT_EQ(find(goals, "shm").met, true);
-  EXPECT_EQ(find(goals, "TCP: reading a page").met, true);
-  EXPECT_EQ(find(goals, "redis").met, false);
-  EXPECT_EQ(find(goals, "nbdkit").met, std::nullopt);
-  EXPECT_EQ(find(goals, "taking frames").met, std::nullopt);
+  EXPECT_EQ(goal_like(goals, "shm").met, true);
+  EXPECT_EQ(goal_like(goals, "TCP: reading a page").met, true);
+  EXPECT_EQ(goal_like(goals, "redis").met, false);
+  EXPECT_EQ(goal_like(goals, "nbdkit").met, std::nullopt);
+  EXPECT_EQ(goal_like(goals, "taking frames").met, std::nullopt);
 
   figures.allocation = Allocation{2e6, 9e7};
-  EXPECT_EQ(find(judge(figures), "taking frames").met, true);
+  EXPECT_EQ(goal_like(judge(figures), "taking frames").met, true);
 }
 
 TEST(Goals, judge_batchesByTheWorstThreadCount) {
-  const Goal goal = find(judge(drifting_figures()), "reading 64-page");
+  const Goal goal = goal_like(judge(drifting_figures()), "reading 64-page");
   EXPECT_EQ(goal.met, false);
   EXPECT_NEAR(goal.value, 0.75, 1e-9);
   EXPECT_EQ(goal.figure, "90, 90, 75, 90 % with 1 to 4 threads");

@@ -9,8 +9,7 @@
 namespace comex::test {
 namespace {
 
-constexpr std::uint64_t kMemory = TestNode::kMemory;
-constexpr std::uint32_t kFrames = kMemory >> kPageShift;
+constexpr std::uint32_t kFrames = TestNode::kMemory >> kPageShift;
 constexpr NodeId kDisk = keeper_wire::kDisk;
 
 class KeeperBackup : public testing::TestWithParam<Over> {
@@ -45,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Over, KeeperBackup, testing::Values(Over::shm, Over::tc
                          [](const auto& over) { return over_name(over.param); });
 
 TEST_P(KeeperBackup, a_full_pool_goes_on_to_the_disk) {
-  Kept kept(GetParam(), kMemory, 1, 1, with_disk());
+  Kept kept(GetParam(), TestNode::kMemory, 1, 1, with_disk());
   const auto outpost = kept.outpost();
   const auto first = take_exactly(*outpost, kFrames / 2);
   ASSERT_FALSE(first.empty());
@@ -70,7 +69,7 @@ TEST_P(KeeperBackup, a_full_pool_goes_on_to_the_disk) {
 }
 
 TEST_P(KeeperBackup, the_disk_is_full_as_well) {
-  Kept kept(GetParam(), kMemory, 1, 1, with_disk(kMemory));
+  Kept kept(GetParam(), TestNode::kMemory, 1, 1, with_disk(TestNode::kMemory));
   const auto outpost = kept.outpost();
   const auto all = take_exactly(*outpost, 2 * kFrames - 256);
   ASSERT_FALSE(all.empty());
@@ -80,7 +79,7 @@ TEST_P(KeeperBackup, the_disk_is_full_as_well) {
 }
 
 TEST_P(KeeperBackup, what_goes_to_the_disk_has_one_copy) {
-  Kept kept(GetParam(), kMemory, 2, 2, with_disk());
+  Kept kept(GetParam(), TestNode::kMemory, 2, 2, with_disk());
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, kFrames + kFrames / 2);
   ASSERT_FALSE(runs.empty());
@@ -93,7 +92,7 @@ TEST_P(KeeperBackup, what_goes_to_the_disk_has_one_copy) {
 }
 
 TEST_P(KeeperBackup, a_child_has_what_is_on_the_disk) {
-  Kept kept(GetParam(), kMemory, 1, 1, with_disk());
+  Kept kept(GetParam(), TestNode::kMemory, 1, 1, with_disk());
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, kFrames + 512);
   ASSERT_EQ(write_seed(*outpost, runs, 3), Errc::ok);
@@ -105,7 +104,7 @@ TEST_P(KeeperBackup, a_child_has_what_is_on_the_disk) {
 // --- copies of what nodes have ---
 
 TEST_P(KeeperBackup, a_node_that_goes_leaves_its_pages_on_the_disk) {
-  Kept kept(GetParam(), kMemory, 1, 1, with_disk());
+  Kept kept(GetParam(), TestNode::kMemory, 1, 1, with_disk());
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 300);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -132,7 +131,7 @@ TEST_P(KeeperBackup, a_node_that_goes_leaves_its_pages_on_the_disk) {
 }
 
 TEST_P(KeeperBackup, a_drained_node_without_another_leaves_its_pages_to_the_disk) {
-  Kept kept(GetParam(), kMemory, 1, 1, with_disk());
+  Kept kept(GetParam(), TestNode::kMemory, 1, 1, with_disk());
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 700);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -152,7 +151,7 @@ TEST_P(KeeperBackup, a_drained_node_without_another_leaves_its_pages_to_the_disk
 }
 
 TEST_P(KeeperBackup, pages_move_to_other_nodes_and_their_copies_stay_right) {
-  Kept kept(GetParam(), kMemory, 2, 1, with_disk());
+  Kept kept(GetParam(), TestNode::kMemory, 2, 1, with_disk());
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 300);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -169,7 +168,7 @@ TEST_P(KeeperBackup, pages_move_to_other_nodes_and_their_copies_stay_right) {
 
 // The home has had a page that is on the disk. It is another's by now.
 TEST_P(KeeperBackup, what_is_not_on_the_disk_is_lost_and_not_another_page) {
-  Kept kept(GetParam(), kMemory, 1, 1, with_disk());
+  Kept kept(GetParam(), TestNode::kMemory, 1, 1, with_disk());
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 64);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -201,7 +200,7 @@ TEST_P(KeeperBackup, what_is_not_on_the_disk_is_lost_and_not_another_page) {
 // The disk stands in for the node that wants its memory back, until there is a node again.
 TEST_P(KeeperBackup, a_drained_node_of_as_many_as_there_are_copies_leaves_its_copies_to_the_disk) {
   for (const std::uint32_t copies : {2U, 3U}) {
-    Kept kept(GetParam(), kMemory, copies, copies, with_disk());
+    Kept kept(GetParam(), TestNode::kMemory, copies, copies, with_disk());
     const auto outpost = kept.outpost();
     const auto runs = take_exactly(*outpost, 700);
     ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -220,7 +219,7 @@ TEST_P(KeeperBackup, a_drained_node_of_as_many_as_there_are_copies_leaves_its_co
 }
 
 TEST_P(KeeperBackup, the_disk_that_stands_in_for_a_node_has_every_page) {
-  Kept kept(GetParam(), kMemory, 2, 2, with_disk());
+  Kept kept(GetParam(), TestNode::kMemory, 2, 2, with_disk());
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 300);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -233,7 +232,7 @@ TEST_P(KeeperBackup, the_disk_that_stands_in_for_a_node_has_every_page) {
 
 // It stands in for one node, and not for two.
 TEST_P(KeeperBackup, what_is_on_one_node_and_the_disk_stays_on_the_node) {
-  Kept kept(GetParam(), kMemory, 2, 2, with_disk());
+  Kept kept(GetParam(), TestNode::kMemory, 2, 2, with_disk());
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 300);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -248,7 +247,7 @@ TEST_P(KeeperBackup, what_is_on_one_node_and_the_disk_stays_on_the_node) {
 // Whichever of the two goes before the disk has everything.
 TEST_P(KeeperBackup, a_node_dies_while_the_disk_takes_the_place_of_one) {
   for (const std::size_t dies : {0U, 1U}) {
-    Kept kept(GetParam(), kMemory, 2, 2, with_disk());
+    Kept kept(GetParam(), TestNode::kMemory, 2, 2, with_disk());
     const auto outpost = kept.outpost();
     const auto runs = take_exactly(*outpost, 2'000);
     ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -262,7 +261,7 @@ TEST_P(KeeperBackup, a_node_dies_while_the_disk_takes_the_place_of_one) {
 }
 
 TEST_P(KeeperBackup, two_copies_need_no_third) {
-  Kept kept(GetParam(), kMemory, 2, 2, with_disk());
+  Kept kept(GetParam(), TestNode::kMemory, 2, 2, with_disk());
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 300);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);

@@ -14,8 +14,6 @@
 namespace comex::test {
 namespace {
 
-constexpr std::uint64_t kMemory = TestNode::kMemory;
-
 struct Case {
   Over over;
   Code code;
@@ -116,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Codes, KeeperCode, testing::Values(Case{Over::shm, {4, 
                          });
 
 TEST_P(KeeperCode, pages_come_back_as_they_left_and_by_way_of_the_others) {
-  Kept kept(GetParam().over, kMemory, code().nodes(), code());
+  Kept kept(GetParam().over, TestNode::kMemory, code().nodes(), code());
   const auto outpost = kept.outpost();
   CodedPages pages(*outpost);
   ASSERT_TRUE(pages.write(tags(0, 300)));
@@ -127,7 +125,7 @@ TEST_P(KeeperCode, pages_come_back_as_they_left_and_by_way_of_the_others) {
 }
 
 TEST_P(KeeperCode, neighbours_are_together_on_as_many_nodes_as_there_are) {
-  Kept kept(GetParam().over, kMemory, code().nodes(), code());
+  Kept kept(GetParam().over, TestNode::kMemory, code().nodes(), code());
   const auto outpost = kept.outpost();
   CodedPages pages(*outpost);
   const std::uint32_t whole = code().round_down(kBatchPages);
@@ -148,7 +146,7 @@ TEST_P(KeeperCode, neighbours_are_together_on_as_many_nodes_as_there_are) {
 
 // Rows take turns: each node has data and parity.
 TEST_P(KeeperCode, a_node_is_lost_and_what_it_had_is_made_again) {
-  Kept kept(GetParam().over, kMemory, code().nodes(), code());
+  Kept kept(GetParam().over, TestNode::kMemory, code().nodes(), code());
   const auto outpost = kept.outpost();
   CodedPages pages(*outpost);
   ASSERT_TRUE(pages.write(tags(0, 500)));
@@ -165,7 +163,7 @@ TEST_P(KeeperCode, a_node_is_lost_and_what_it_had_is_made_again) {
 }
 
 TEST_P(KeeperCode, as_many_nodes_as_there_is_parity_are_lost_at_once) {
-  Kept kept(GetParam().over, kMemory, code().nodes(), code());
+  Kept kept(GetParam().over, TestNode::kMemory, code().nodes(), code());
   const auto outpost = kept.outpost();
   CodedPages pages(*outpost);
   ASSERT_TRUE(pages.write(tags(0, 500)));
@@ -188,7 +186,7 @@ TEST_P(KeeperCode, as_many_nodes_as_there_is_parity_are_lost_at_once) {
 // Pages are written anew at random, and given up, while nodes are lost one after the other: no column is used again
 // while a page of it is needed.
 TEST_P(KeeperCode, random_writes_while_nodes_come_and_go) {
-  Kept kept(GetParam().over, kMemory, code().nodes() + 1, code());
+  Kept kept(GetParam().over, TestNode::kMemory, code().nodes() + 1, code());
   const auto outpost = kept.outpost();
   CodedPages pages(*outpost);
   std::mt19937 random(3);
@@ -220,7 +218,7 @@ TEST_P(KeeperCode, random_writes_while_nodes_come_and_go) {
 
 // What the others had is theirs again at once: only what a late write may land in waits for the lease.
 TEST_P(KeeperCode, what_is_given_up_while_a_node_is_away_returns_to_the_others) {
-  Kept kept(GetParam().over, kMemory, code().nodes(), code());
+  Kept kept(GetParam().over, TestNode::kMemory, code().nodes(), code());
   const auto outpost = kept.outpost();
   CodedPages pages(*outpost);
   const auto in_use_elsewhere = [&] {
@@ -243,7 +241,7 @@ TEST_P(KeeperCode, what_is_given_up_while_a_node_is_away_returns_to_the_others) 
 }
 
 TEST_P(KeeperCode, a_drained_node_is_left) {
-  Kept kept(GetParam().over, kMemory, code().nodes() + 1, code());
+  Kept kept(GetParam().over, TestNode::kMemory, code().nodes() + 1, code());
   const auto outpost = kept.outpost();
   CodedPages pages(*outpost);
   ASSERT_TRUE(pages.write(tags(0, 500)));
@@ -263,7 +261,7 @@ TEST_P(KeeperCode, a_drained_node_is_left) {
 
 // Each of them has a row of each chunk: there is nowhere to go, and nothing is lost over it.
 TEST_P(KeeperCode, a_drained_node_that_is_needed_keeps_what_it_has) {
-  Kept kept(GetParam().over, kMemory, code().nodes(), code());
+  Kept kept(GetParam().over, TestNode::kMemory, code().nodes(), code());
   const auto outpost = kept.outpost();
   CodedPages pages(*outpost);
   ASSERT_TRUE(pages.write(tags(0, 200)));

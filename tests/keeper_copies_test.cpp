@@ -11,8 +11,6 @@
 namespace comex::test {
 namespace {
 
-constexpr std::uint64_t kMemory = TestNode::kMemory;
-
 class KeeperCopies : public testing::TestWithParam<Over> {
  protected:
   // Until more than `before` copies were made again, and every frame has all of them. Processes have to answer
@@ -35,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Over, KeeperCopies, testing::Values(Over::shm, Over::tc
 
 TEST_P(KeeperCopies, each_page_is_on_as_many_nodes) {
   for (const std::uint32_t copies : {2U, 3U}) {
-    Kept kept(GetParam(), kMemory, 3, copies);
+    Kept kept(GetParam(), TestNode::kMemory, 3, copies);
     const auto outpost = kept.outpost();
     const auto runs = take_exactly(*outpost, 200);
     ASSERT_FALSE(runs.empty());
@@ -46,7 +44,7 @@ TEST_P(KeeperCopies, each_page_is_on_as_many_nodes) {
 }
 
 TEST_P(KeeperCopies, a_node_that_goes_takes_nothing_with_it) {
-  Kept kept(GetParam(), kMemory, 2, 2);
+  Kept kept(GetParam(), TestNode::kMemory, 2, 2);
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 300);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -72,7 +70,7 @@ TEST_P(KeeperCopies, a_node_that_goes_takes_nothing_with_it) {
 }
 
 TEST_P(KeeperCopies, lost_copies_are_made_again_elsewhere) {
-  Kept kept(GetParam(), kMemory, 3, 2);
+  Kept kept(GetParam(), TestNode::kMemory, 3, 2);
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 500);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -89,7 +87,7 @@ TEST_P(KeeperCopies, lost_copies_are_made_again_elsewhere) {
 
 // One that never answers delays what it holds itself, and nothing else.
 TEST_P(KeeperCopies, a_process_that_does_not_answer_delays_only_its_own) {
-  Kept kept(GetParam(), kMemory, 3, 2);
+  Kept kept(GetParam(), TestNode::kMemory, 3, 2);
   const auto stopped = kept.outpost();
   const auto its = take_exactly(*stopped, 64);
   ASSERT_EQ(write_seed(*stopped, its, 1), Errc::ok);
@@ -111,7 +109,7 @@ TEST_P(KeeperCopies, a_process_that_dies_while_a_node_is_away_leaves_the_others_
     line.say(write_seed(outpost, runs, 1) == Errc::ok);
     return static_cast<int>(line.hear());
   });
-  Kept kept(GetParam(), kMemory, 2, 2);
+  Kept kept(GetParam(), TestNode::kMemory, 2, 2);
   worker.go(kept);
   ASSERT_EQ(worker.line().hear(), 1U);
   kept.stop_node(1);
@@ -126,7 +124,7 @@ TEST_P(KeeperCopies, a_process_that_dies_while_a_node_is_away_leaves_the_others_
 
 // Reads go to the copy that is clearly faster, and now and then to another, to see whether it is still slower.
 TEST_P(KeeperCopies, reads_go_to_the_fastest) {
-  Kept kept(GetParam(), kMemory, 2, 2);
+  Kept kept(GetParam(), TestNode::kMemory, 2, 2);
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 1);
   const Location home = runs[0].at(0);
@@ -152,7 +150,7 @@ TEST_P(KeeperCopies, reads_go_to_the_fastest) {
 
 // What is under way when a chunk is sealed is waited for; what begins later goes elsewhere.
 TEST_P(KeeperCopies, no_copy_is_made_while_somebody_writes) {
-  Kept kept(GetParam(), kMemory, 3, 2);
+  Kept kept(GetParam(), TestNode::kMemory, 3, 2);
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 64);
   const std::uint32_t ticket = outpost->begin_writes();
@@ -170,7 +168,7 @@ TEST_P(KeeperCopies, no_copy_is_made_while_somebody_writes) {
 
 // Two processes write, check and return while nodes come and go, one at a time.
 TEST_P(KeeperCopies, one_node_after_the_other_is_lost) {
-  Kept kept(GetParam(), 2 * kMemory, 3, 2);
+  Kept kept(GetParam(), 2 * TestNode::kMemory, 3, 2);
   const std::vector<OutpostOwner> outposts = [&] {
     std::vector<OutpostOwner> made;
     for (int i = 0; i < 2; ++i) made.push_back(kept.outpost());

@@ -14,8 +14,6 @@
 namespace comex::test {
 namespace {
 
-constexpr std::uint64_t kMemory = TestNode::kMemory;
-
 class KeeperMoves : public testing::TestWithParam<Over> {
  protected:
   static void drain(Kept& kept, std::size_t node) { kept.node(node).limit(LendLimit::operator_word, 0); }
@@ -38,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Over, KeeperMoves, testing::Values(Over::shm, Over::tcp
 
 TEST_P(KeeperMoves, a_drained_node_gives_up_everything_and_nothing_is_lost) {
   for (const std::uint32_t copies : {1U, 2U}) {
-    Kept kept(GetParam(), kMemory, copies + 1, copies);
+    Kept kept(GetParam(), TestNode::kMemory, copies + 1, copies);
     const auto outpost = kept.outpost();
     const auto runs = take_exactly(*outpost, 700);
     ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -60,7 +58,7 @@ TEST_P(KeeperMoves, a_drained_node_gives_up_everything_and_nothing_is_lost) {
 
 // Nobody waits for a node of which nothing is held to come back, or to be lost.
 TEST_P(KeeperMoves, a_process_ends_after_its_node_was_drained_and_stopped) {
-  Kept kept(GetParam(), kMemory, 2, 1);
+  Kept kept(GetParam(), TestNode::kMemory, 2, 1);
   auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 200);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -78,7 +76,7 @@ TEST_P(KeeperMoves, a_process_ends_after_its_node_was_drained_and_stopped) {
 
 // Readers never stop, and each page must be right each time.
 TEST_P(KeeperMoves, while_threads_read) {
-  Kept kept(GetParam(), 2 * kMemory, 2, 1);
+  Kept kept(GetParam(), 2 * TestNode::kMemory, 2, 1);
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 600);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -103,7 +101,7 @@ TEST_P(KeeperMoves, while_threads_read) {
 
 // What is being read where it was is not given back before the read has ended.
 TEST_P(KeeperMoves, a_read_that_is_under_way_holds_its_frames) {
-  Kept kept(GetParam(), kMemory, 2, 1);
+  Kept kept(GetParam(), TestNode::kMemory, 2, 1);
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 64);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -133,7 +131,7 @@ TEST_P(KeeperMoves, a_read_that_is_under_way_holds_its_frames) {
 }
 
 TEST_P(KeeperMoves, what_has_no_other_place_stays_and_is_said_to) {
-  Kept kept(GetParam(), kMemory, 2, 2);
+  Kept kept(GetParam(), TestNode::kMemory, 2, 2);
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 300);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -147,7 +145,7 @@ TEST_P(KeeperMoves, what_has_no_other_place_stays_and_is_said_to) {
 }
 
 TEST_P(KeeperMoves, a_node_that_shrinks_keeps_the_rest) {
-  Kept kept(GetParam(), 2 * kMemory, 2, 1);
+  Kept kept(GetParam(), 2 * TestNode::kMemory, 2, 1);
   const auto outpost = kept.outpost();
   const auto runs = take_exactly(*outpost, 3000);
   ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -165,7 +163,7 @@ TEST_P(KeeperMoves, a_node_that_shrinks_keeps_the_rest) {
 // The node dies while it is being emptied: with one copy, what was moved is safe; with two, everything.
 TEST_P(KeeperMoves, the_node_dies_half_way) {
   for (const std::uint32_t copies : {1U, 2U}) {
-    Kept kept(GetParam(), 2 * kMemory, copies + 1, copies);
+    Kept kept(GetParam(), 2 * TestNode::kMemory, copies + 1, copies);
     const auto outpost = kept.outpost();
     const auto runs = take_exactly(*outpost, 1500);
     ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
@@ -185,7 +183,7 @@ TEST_P(KeeperMoves, the_node_dies_half_way) {
 
 // A process that is stopped delays its own pages only, and they leave when it goes on.
 TEST_P(KeeperMoves, a_process_that_does_not_answer) {
-  Kept kept(GetParam(), kMemory, 2, 1);
+  Kept kept(GetParam(), TestNode::kMemory, 2, 1);
   const auto stopped = kept.outpost();
   const auto its = take_exactly(*stopped, 64);
   ASSERT_EQ(write_seed(*stopped, its, 1), Errc::ok);
@@ -202,7 +200,7 @@ TEST_P(KeeperMoves, a_process_that_does_not_answer) {
 
 // It has answered the seal and is stopped then: what it would read by its last look at the map stays as it is.
 TEST_P(KeeperMoves, a_process_that_is_stopped_after_its_answer_finds_its_frames) {
-  Kept kept(GetParam(), kMemory, 2, 1);
+  Kept kept(GetParam(), TestNode::kMemory, 2, 1);
   const auto stopped = kept.outpost();
   const auto its = take_exactly(*stopped, 64);
   ASSERT_EQ(write_seed(*stopped, its, 1), Errc::ok);
@@ -227,7 +225,7 @@ TEST_P(KeeperMoves, a_process_that_is_stopped_after_its_answer_finds_its_frames)
 // The keeper has ended its connection, and it does not know yet: its pages are where it believes them to be for as long
 // as it can read.
 TEST_P(KeeperMoves, a_process_that_the_keeper_has_given_up_reads_nothing_that_has_changed_hands) {
-  Kept kept(GetParam(), kMemory, 2, 1);
+  Kept kept(GetParam(), TestNode::kMemory, 2, 1);
   auto zombie = kept.outpost();
   const auto its = take_exactly(*zombie, 64);
   ASSERT_EQ(write_seed(*zombie, its, 1), Errc::ok);

@@ -12,7 +12,7 @@ namespace comex::test {
 namespace {
 
 // Fills so many MiB, and looks at all of it whenever it is told to.
-constexpr const char* kFiller = R"(
+constexpr const char* kFillsAndWaits = R"(
 import sys
 size = int(sys.argv[1]) << 20
 data = bytearray(size)
@@ -29,7 +29,7 @@ class RunPool : public testing::Test {
                 const std::vector<std::string>& flags = {}) {
     std::vector<std::string> words{COMEX_BINARY, "run", "--local", "16M", "--hard", hard, "--pool", url};
     words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"--", "/usr/bin/python3", folder_.file("filler.py", kFiller), mib});
+    words.insert(words.end(), {"--", "/usr/bin/python3", folder_.file("filler.py", kFillsAndWaits), mib});
     return Process(words, folder_.path("."));
   }
   static bool says(const Process& process, const std::string& what) {

@@ -21,7 +21,6 @@ namespace comex::bench {
 
 namespace {
 
-constexpr Millis kLookAtLoad{500};
 constexpr std::uint64_t kSeed = 1;
 constexpr std::uint64_t kRoom = 6;  // a node's memory, in multiples of what is local
 

@@ -23,7 +23,7 @@ namespace comex::bench {
 namespace {
 
 constexpr Millis kLook{100};
-constexpr Millis kPatience{300'000};
+constexpr Millis kKeepPatience{300'000};
 constexpr Millis kBeforeFault{1'000};  // while the program is watched already
 constexpr Millis kRest{3'000};
 
@@ -67,7 +67,7 @@ class KeptProgram {
   // The node that was stopped goes on; until all is well.
   Expected<void> recover() {
     ::kill(nodes_.nodes()[struck_].process.pid(), SIGCONT);
-    for (const Deadline deadline(kPatience); !interrupted() && !deadline.passed();) {
+    for (const Deadline deadline(kKeepPatience); !interrupted() && !deadline.passed();) {
       const auto report = status();
       if (report && report->well()) return {};
       std::this_thread::sleep_for(kLook);
@@ -116,7 +116,7 @@ class KeptProgram {
   }
   Expected<Answer> hear() {
     std::string line;
-    for (const Deadline deadline(kPatience); line.find('\n') == std::string::npos;) {
+    for (const Deadline deadline(kKeepPatience); line.find('\n') == std::string::npos;) {
       if (interrupted()) return interruption();
       if (deadline.passed()) return Error{Errc::timeout, "it did not answer in time"};
       if (!wait_ready(answers_.get(), POLLIN, Deadline(kLook))) continue;

@@ -5,7 +5,7 @@
 namespace comex::bench {
 namespace {
 
-KeepFigures some() {
+KeepFigures some_keeping() {
   KeepFigures figures;
   figures.rounds = 2;
   figures.nodes = 5;
@@ -28,7 +28,7 @@ const Goal& goal(const std::vector<Goal>& goals, const std::string& name) {
 }
 
 TEST(KeepReport, ratiosAreOfRoundsAndWaitsAreTheLongest) {
-  const auto goals = judge(some());
+  const auto goals = judge(some_keeping());
   EXPECT_EQ(goal(goals, "--replicas 2: to fill").met, true);
   EXPECT_DOUBLE_EQ(goal(goals, "--replicas 2: to fill").value, 1.5);
   EXPECT_EQ(goal(goals, "--replicas 2: longest wait: node killed").met, true);
@@ -37,13 +37,13 @@ TEST(KeepReport, ratiosAreOfRoundsAndWaitsAreTheLongest) {
 }
 
 TEST(KeepReport, aRoundThatFailedMakesNoRatio) {
-  KeepFigures figures = some();
+  KeepFigures figures = some_keeping();
   figures.add(kFill, Keeping::one_copy, 4);
   EXPECT_EQ(figures.ratio(kFill, Keeping::coded), std::nullopt);
 }
 
 TEST(KeepReport, theTableHasWhatWasMeasured) {
-  const KeepFigures figures = some();
+  const KeepFigures figures = some_keeping();
   const std::string text = to_text(figures, judge(figures), false);
   EXPECT_NE(text.find("1.50 x"), std::string::npos) << text;
   const auto json = to_json(figures, judge(figures));

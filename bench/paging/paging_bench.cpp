@@ -20,7 +20,6 @@ namespace comex::bench {
 
 namespace {
 
-constexpr Millis kLookAtLoad{500};
 constexpr const char* kLoadProgram = "comex-paging-load";
 
 // Nodes and swap areas hold the whole set, and then some: neither hands out its last page gladly.

@@ -30,7 +30,7 @@ PagingFigures drifting_figures() {
   return figures;
 }
 
-const Goal& find(const std::vector<Goal>& goals, std::string_view name) {
+const Goal& paging_goal(const std::vector<Goal>& goals, std::string_view name) {
   for (const Goal& goal : goals) {
     if (goal.name == name) return goal;
   }
@@ -50,10 +50,10 @@ TEST(PagingFigures, ratio_isTakenWithinRoundsThatBothWereIn) {
 TEST(PagingGoals, judge_metMissedUnknown) {
   PagingFigures figures = drifting_figures();
   std::vector<Goal> goals = judge(figures);
-  EXPECT_EQ(find(goals, "shm: sequential pages").met, false);
-  EXPECT_EQ(find(goals, "shm: random pages").met, true);
-  EXPECT_EQ(find(goals, "TCP: random pages").met, true);
-  EXPECT_EQ(find(goals, "shm: ratio to zram with two threads").met, true);
+  EXPECT_EQ(paging_goal(goals, "shm: sequential pages").met, false);
+  EXPECT_EQ(paging_goal(goals, "shm: random pages").met, true);
+  EXPECT_EQ(paging_goal(goals, "TCP: random pages").met, true);
+  EXPECT_EQ(paging_goal(goals, "shm: ratio to zram with two threads").met, true);
   EXPECT_EQ(judge(PagingFigures{}).size(), goals.size());
   for (const Goal& goal : judge(PagingFigures{})) EXPECT_EQ(goal.met, std::nullopt);
 }
@@ -61,7 +61,7 @@ TEST(PagingGoals, judge_metMissedUnknown) {
 TEST(PagingGoals, judge_threadsByTheWorstPattern) {
   PagingFigures figures = drifting_figures();
   for (unsigned round = 1; round <= 3; ++round) figures.add(kPagingShm, "stride10", 2, round, 6.0 * round * round);
-  const Goal goal = find(judge(figures), "shm: ratio to zram with two threads");
+  const Goal goal = paging_goal(judge(figures), "shm: ratio to zram with two threads");
   EXPECT_EQ(goal.met, false);
   EXPECT_NEAR(goal.value, 1.5, 1e-9);
   EXPECT_EQ(goal.figure, "1.00, 1.50, 1.00, 1.00 x for sequential, tenth, random, written");

@@ -9,13 +9,13 @@
 namespace comex::bench {
 namespace {
 
-constexpr std::uint64_t kBytes = std::uint64_t{2} << 20;
+constexpr std::uint64_t kLoadBytes = std::uint64_t{2} << 20;
 
 TEST(LoadWork, run_isRightAndTheSameEachTime) {
   for (const std::string_view name : load_names()) {
-    const auto once = make_load_work(name, kBytes, 1);
-    const auto again = make_load_work(name, kBytes, 1);
-    const auto other = make_load_work(name, kBytes, 2);
+    const auto once = make_load_work(name, kLoadBytes, 1);
+    const auto again = make_load_work(name, kLoadBytes, 1);
+    const auto other = make_load_work(name, kLoadBytes, 2);
     ASSERT_TRUE(once != nullptr && again != nullptr && other != nullptr) << name;
     const LoadTimes times = run_load_work(*once, {});
     EXPECT_EQ(times.wrong, "") << name;
@@ -26,17 +26,17 @@ TEST(LoadWork, run_isRightAndTheSameEachTime) {
     const bool fixed = name == "sequential" || name == "stride10" || name == "interleaved4";
     EXPECT_EQ(times.result == others.result, fixed) << name;
   }
-  EXPECT_EQ(make_load_work("juggling", kBytes, 1), nullptr);
+  EXPECT_EQ(make_load_work("juggling", kLoadBytes, 1), nullptr);
 }
 
 TEST(LoadWork, check_findsASpoiledByte) {
   for (const std::string_view name : load_names()) {
-    const auto work = make_load_work(name, kBytes, 1);
+    const auto work = make_load_work(name, kLoadBytes, 1);
     // Walks look at the first word of every page they visit; favourites may not include a page, so take one they do.
     const auto spoiled = [&] {
       if (name != "zipf" && name != "changing-stride") return run_load_work(*work, 4096).wrong;
       work->prepare();
-      for (std::uint64_t at = 0; at < kBytes; at += 4096) work->data()[at] ^= std::byte{1};
+      for (std::uint64_t at = 0; at < kLoadBytes; at += 4096) work->data()[at] ^= std::byte{1};
       work->work();
       return work->check();
     }();
@@ -51,7 +51,7 @@ TEST(LoadWork, toJson_isOneLine) {
 }
 
 TEST(LoadGraph, make_fewVerticesHaveManyEdges) {
-  LoadGraph graph(kBytes, 8, 1);
+  LoadGraph graph(kLoadBytes, 8, 1);
   graph.make();
   EXPECT_EQ(graph.check(), "");
   std::vector<std::size_t> degrees;
@@ -66,7 +66,7 @@ TEST(LoadGraph, make_fewVerticesHaveManyEdges) {
   std::size_t of_the_busiest = 0;
   for (std::size_t i = 0; i < degrees.size() / 10; ++i) of_the_busiest += degrees[i];
   EXPECT_GT(of_the_busiest, edges / 2);
-  EXPECT_NEAR(static_cast<double>(edges) * 4, kBytes, kBytes / 4.0);
+  EXPECT_NEAR(static_cast<double>(edges) * 4, kLoadBytes, kLoadBytes / 4.0);
 }
 
 }  // namespace

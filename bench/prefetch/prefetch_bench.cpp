@@ -16,7 +16,6 @@ namespace comex::bench {
 
 namespace {
 
-constexpr Millis kLookAtLoad{500};
 const std::string kRecord(kPrefetchNames[static_cast<std::size_t>(Prefetch::record)]);
 
 bool is_comex(std::string_view system) {

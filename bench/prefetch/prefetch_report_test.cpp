@@ -63,7 +63,7 @@ PrefetchFigures made_up() {
   return figures;
 }
 
-const Goal& find(const std::vector<Goal>& goals, std::string_view name) {
+const Goal& prefetch_goal(const std::vector<Goal>& goals, std::string_view name) {
   for (const Goal& goal : goals) {
     if (goal.name == name) return goal;
   }
@@ -84,23 +84,23 @@ TEST(PrefetchFigures, ratio_isTakenWithinRounds) {
 
 TEST(PrefetchGoals, judge_theUsualPrefetcherBesideTheKernel) {
   const std::vector<Goal> goals = judge(made_up());
-  const Goal& sequential = find(goals, "shm: sequential pages");
+  const Goal& sequential = prefetch_goal(goals, "shm: sequential pages");
   EXPECT_EQ(sequential.met, false);
   EXPECT_EQ(sequential.figure, "0.25 x with next, 0.19 x with leap");
-  EXPECT_EQ(find(goals, "shm: random pages").met, true);
-  EXPECT_EQ(find(goals, "shm: GNU sort").met, true);
-  EXPECT_EQ(find(goals, "TCP: every tenth page").met, std::nullopt);
+  EXPECT_EQ(prefetch_goal(goals, "shm: random pages").met, true);
+  EXPECT_EQ(prefetch_goal(goals, "shm: GNU sort").met, true);
+  EXPECT_EQ(prefetch_goal(goals, "TCP: every tenth page").met, std::nullopt);
 }
 
 TEST(PrefetchGoals, judge_leapByItsWorstProgram) {
   PrefetchFigures figures = made_up();
-  EXPECT_EQ(find(judge(figures), "shm: leap beside readahead").met, true);
+  EXPECT_EQ(prefetch_goal(judge(figures), "shm: leap beside readahead").met, true);
   for (auto& [round, seconds] : figures.at("sequential", {kShm, "leap"}).rounds) seconds *= 3;
   for (auto& [round, seconds] : figures.at("random", {kShm, "leap"}).rounds) seconds *= 2.04;
   const std::vector<Goal> goals = judge(figures);
-  EXPECT_EQ(find(goals, "shm: leap beside readahead").met, false);
-  EXPECT_EQ(find(goals, "shm: leap beside readahead").figure, "at worst 1.50 x, on sequential, of 2");
-  EXPECT_EQ(find(goals, "shm: leap on random pages").met, true);
+  EXPECT_EQ(prefetch_goal(goals, "shm: leap beside readahead").met, false);
+  EXPECT_EQ(prefetch_goal(goals, "shm: leap beside readahead").figure, "at worst 1.50 x, on sequential, of 2");
+  EXPECT_EQ(prefetch_goal(goals, "shm: leap on random pages").met, true);
 }
 
 TEST(PrefetchGoals, judge_nothingMeasuredNothingKnown) {

@@ -11,8 +11,6 @@ namespace comex::bench {
 
 namespace {
 
-constexpr Millis kLookAtLoad{500};
-
 // In every mode, one after the other. A turn in which one of them fails counts for none.
 Expected<std::array<double, kModes.size()>> measure_all(Workload& workload) {
   std::array<double, kModes.size()> found{};

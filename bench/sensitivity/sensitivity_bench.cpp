@@ -15,7 +15,6 @@ namespace comex::bench {
 
 namespace {
 
-constexpr Millis kLookAtLoad{500};
 constexpr unsigned kAll = 100;  // per cent: nothing is paged
 
 class SensitivityRun {

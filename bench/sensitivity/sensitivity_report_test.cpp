@@ -16,7 +16,7 @@ RunCounts served(std::uint64_t staging, std::uint64_t buffer, std::uint64_t node
 }
 
 // The disk gave up with a tenth of the memory.
-SensitivityFigures made_up() {
+SensitivityFigures some_sensitivity() {
   SensitivityFigures figures;
   figures.prefetch = "leap";
   figures.share = 25;
@@ -38,7 +38,7 @@ SensitivityFigures made_up() {
 }
 
 TEST(SensitivityFigures, speedUp_whereBothWereMeasured) {
-  const SensitivityFigures figures = made_up();
+  const SensitivityFigures figures = some_sensitivity();
   EXPECT_DOUBLE_EQ(*figures.speed_up("xz", kPagingShm, kPagingZram, 10), 4);
   EXPECT_DOUBLE_EQ(*figures.speed_up("xz", kPagingShm, kPagingDisk, 100), 20);
   EXPECT_FALSE(figures.speed_up("xz", kPagingShm, kPagingDisk, 10));
@@ -47,7 +47,7 @@ TEST(SensitivityFigures, speedUp_whereBothWereMeasured) {
 }
 
 TEST(SensitivityReport, toText_hasTablesOfWhatWasMeasured) {
-  const std::string text = to_text(made_up());
+  const std::string text = to_text(some_sensitivity());
   EXPECT_NE(text.find("T, frames kept at hand"), std::string::npos) << text;
   EXPECT_EQ(text.find("B, pages in the buffer"), std::string::npos);
   EXPECT_NE(text.find("speed-up of comex shm over zram"), std::string::npos);
@@ -57,14 +57,14 @@ TEST(SensitivityReport, toText_hasTablesOfWhatWasMeasured) {
 }
 
 TEST(SensitivityReport, toJson_hasEveryPoint) {
-  const auto json = to_json(made_up());
-  EXPECT_EQ(json["figures"].size(), made_up().points.size());
+  const auto json = to_json(some_sensitivity());
+  EXPECT_EQ(json["figures"].size(), some_sensitivity().points.size());
   EXPECT_EQ(json["figures"][0]["varied"], "threshold");
   EXPECT_EQ(json["figures"][2]["faults_from_node"], 6000);
 }
 
 TEST(SensitivityReport, draw_onlyWhatHasALine) {
-  const std::vector<plot::Drawing> plots = draw(made_up());
+  const std::vector<plot::Drawing> plots = draw(some_sensitivity());
   ASSERT_EQ(plots.size(), 3U);
   EXPECT_EQ(plots[0].name, "sensitivity-threshold");
   EXPECT_DOUBLE_EQ(plots[0].chart.series[0].points[1].y, (64.0 / 1024 + 1) / 2);

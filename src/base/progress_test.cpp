@@ -6,10 +6,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/units.h"
+
 namespace comex {
 namespace {
-
-constexpr std::uint64_t kMi = 1024 * 1024;
 
 struct Screen {
   std::vector<std::string> writes;
@@ -27,10 +27,10 @@ struct Screen {
 
 TEST(ProgressTest, lines_oneEachTenPercentAndOneAtTheEnd) {
   Screen screen;
-  Progress progress("move", 1000 * kMi, screen.output(false));
+  Progress progress("move", 1000 * kMiB, screen.output(false));
   for (int i = 0; i < 1000; ++i) {
     screen.now += Millis(10);
-    progress.advance(kMi);
+    progress.advance(kMiB);
   }
   progress.finish();
   ASSERT_EQ(screen.writes.size(), 10U);
@@ -41,13 +41,13 @@ TEST(ProgressTest, lines_oneEachTenPercentAndOneAtTheEnd) {
 
 TEST(ProgressTest, lines_aBigStepPrintsOnce) {
   Screen screen;
-  Progress progress("move", 100 * kMi, screen.output(false));
+  Progress progress("move", 100 * kMiB, screen.output(false));
   screen.now += Millis(1000);
-  progress.advance(75 * kMi);
-  progress.advance(4 * kMi);
+  progress.advance(75 * kMiB);
+  progress.advance(4 * kMiB);
   ASSERT_EQ(screen.writes.size(), 1U);
   screen.now += Millis(1000);
-  progress.advance(2 * kMi);
+  progress.advance(2 * kMiB);
   EXPECT_EQ(screen.writes.size(), 2U);
 }
 
@@ -67,10 +67,10 @@ TEST(ProgressTest, lines_aShortJobPrintsOnlyTheLast) {
 TEST(ProgressTest, terminal_redrawsInPlaceAtMostTenTimesASecond) {
   Screen screen;
   {
-    Progress progress("move", 1000 * kMi, screen.output(true));
+    Progress progress("move", 1000 * kMiB, screen.output(true));
     for (int i = 0; i < 1000; ++i) {
       screen.now += Millis(1);
-      progress.advance(kMi);
+      progress.advance(kMiB);
     }
     EXPECT_GE(screen.writes.size(), 9U);
     EXPECT_LE(screen.writes.size(), 11U);
@@ -89,8 +89,8 @@ TEST(ProgressTest, terminal_redrawsInPlaceAtMostTenTimesASecond) {
 TEST(ProgressTest, terminal_anAbandonedBarEndsItsLine) {
   Screen screen;
   {
-    Progress progress("move", 10 * kMi, screen.output(true));
-    progress.advance(kMi);
+    Progress progress("move", 10 * kMiB, screen.output(true));
+    progress.advance(kMiB);
   }
   EXPECT_EQ(screen.writes.back(), "\n");
 }
@@ -98,9 +98,9 @@ TEST(ProgressTest, terminal_anAbandonedBarEndsItsLine) {
 TEST(ProgressTest, terminal_neverWrapsANarrowOne) {
   for (const unsigned columns : {20U, 60U, 80U, 200U}) {
     Screen screen;
-    Progress progress("move", 1000 * kMi, screen.output(true, columns));
+    Progress progress("move", 1000 * kMiB, screen.output(true, columns));
     screen.now += Millis(3000);
-    progress.advance(kMi);
+    progress.advance(kMiB);
     ASSERT_EQ(screen.writes.size(), 1U);
     EXPECT_LE(screen.writes[0].size(), columns + 4) << "carriage return and erase-to-end take no column";
     progress.finish();

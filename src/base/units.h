@@ -12,6 +12,8 @@
 
 namespace comex {
 
+inline constexpr std::uint64_t kKiB = 1024, kMiB = 1024 * kKiB, kGiB = 1024 * kMiB, kTiB = 1024 * kGiB;
+
 inline constexpr std::size_t kPageShift = 12;
 inline constexpr std::size_t kPageSize = std::size_t{1} << kPageShift;
 

@@ -8,24 +8,22 @@
 namespace comex {
 namespace {
 
-constexpr std::uint64_t kKi = 1024, kMi = kKi * kKi, kGi = kMi * kKi, kTi = kGi * kKi;
-
 TEST(UnitsTest, parseSize_whatPeopleWrite) {
   const std::pair<const char*, std::uint64_t> cases[] = {
       {"0", 0},
       {"4096", 4096},
       {"17B", 17},
-      {"64K", 64 * kKi},
-      {"64k", 64 * kKi},
-      {"512M", 512 * kMi},
-      {"4G", 4 * kGi},
-      {"4GB", 4 * kGi},
-      {"4GiB", 4 * kGi},
-      {"1.5T", kTi + kTi / 2},
-      {"0.25G", kGi / 4},
-      {" 1.50 GiB ", kGi + kGi / 2},
+      {"64K", 64 * kKiB},
+      {"64k", 64 * kKiB},
+      {"512M", 512 * kMiB},
+      {"4G", 4 * kGiB},
+      {"4GB", 4 * kGiB},
+      {"4GiB", 4 * kGiB},
+      {"1.5T", kTiB + kTiB / 2},
+      {"0.25G", kGiB / 4},
+      {" 1.50 GiB ", kGiB + kGiB / 2},
       {"18446744073709551615", std::numeric_limits<std::uint64_t>::max()},
-      {"15E", 15 * kTi * kMi},
+      {"15E", 15 * kTiB * kMiB},
   };
   for (const auto& [text, bytes] : cases) {
     const auto size = parse_size(text);
@@ -35,7 +33,7 @@ TEST(UnitsTest, parseSize_whatPeopleWrite) {
 }
 
 TEST(UnitsTest, parseSize_largeWholePartIsExact) {
-  EXPECT_EQ(*parse_size("18014398509481983K"), 18014398509481983ULL * kKi);
+  EXPECT_EQ(*parse_size("18014398509481983K"), 18014398509481983ULL * kKiB);
 }
 
 TEST(UnitsTest, parseSize_refusesTheRest) {
@@ -71,12 +69,12 @@ TEST(UnitsTest, formatSize_threeFigures) {
   EXPECT_EQ(format_size(0), "0 B");
   EXPECT_EQ(format_size(1023), "1023 B");
   EXPECT_EQ(format_size(1024), "1.00 KiB");
-  EXPECT_EQ(format_size(kGi + kGi / 2), "1.50 GiB");
-  EXPECT_EQ(format_size(15 * kMi), "15.0 MiB");
-  EXPECT_EQ(format_size(150 * kMi), "150 MiB");
-  EXPECT_EQ(format_size(1000 * kMi), "1000 MiB");
-  EXPECT_EQ(format_size(10 * kMi - 1), "10.0 MiB") << "rounding up does not add a fourth figure";
-  EXPECT_EQ(format_size(kGi - 1), "1.00 GiB") << "nor a 1024 MiB";
+  EXPECT_EQ(format_size(kGiB + kGiB / 2), "1.50 GiB");
+  EXPECT_EQ(format_size(15 * kMiB), "15.0 MiB");
+  EXPECT_EQ(format_size(150 * kMiB), "150 MiB");
+  EXPECT_EQ(format_size(1000 * kMiB), "1000 MiB");
+  EXPECT_EQ(format_size(10 * kMiB - 1), "10.0 MiB") << "rounding up does not add a fourth figure";
+  EXPECT_EQ(format_size(kGiB - 1), "1.00 GiB") << "nor a 1024 MiB";
   EXPECT_EQ(format_size(std::numeric_limits<std::uint64_t>::max()), "16.0 EiB");
 }
 

@@ -19,7 +19,7 @@
 namespace comex {
 namespace {
 
-constexpr Millis kLookEvery{200};
+constexpr Millis kAskEvery{200};
 constexpr Millis kSayAfter{5'000};  // when nothing moves, or a program says that it cannot; then it is waited on
 
 struct Request {
@@ -92,7 +92,7 @@ int watch(Link& link, const Url& url, Millis timeout) {
       fmt::print(stderr, "comex: {}: {}. Waiting, for {} in all (--timeout)\n", what_stays(url, *status),
                  why_it_stays(), format_duration(timeout));
     }
-    std::this_thread::sleep_for(kLookEvery);
+    std::this_thread::sleep_for(kAskEvery);
     status = link.status();
     if (!status) return fail(status.error());
     if (status->lent >= left) continue;

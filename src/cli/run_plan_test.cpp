@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "base/units.h"
+
 namespace comex {
 namespace {
-
-constexpr std::uint64_t kMiB = 1 << 20;
-constexpr std::uint64_t kGiB = 1 << 30;
 
 HostMemory host(std::uint64_t available) {
   return HostMemory{.total = 16 * kGiB, .available = available, .huge_free = kGiB, .limited = false};

@@ -17,7 +17,7 @@
 namespace comex {
 namespace {
 
-constexpr Millis kTimeout{20'000};
+constexpr Millis kDeskTimeout{20'000};
 
 class DeskLaneTest : public ::testing::Test {
  protected:
@@ -51,7 +51,7 @@ class DeskLaneTest : public ::testing::Test {
     if (far_->asker_sleeps.exchange(0) != 0) (void)::send(theirs_.get(), "", 1, MSG_NOSIGNAL);
   }
 
-  LaneSet set_{kTimeout};
+  LaneSet set_{kDeskTimeout};
   LaneDesk* desk_ = nullptr;
   LaneDesk* far_ = nullptr;
   Fd theirs_;

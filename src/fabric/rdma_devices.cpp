@@ -15,14 +15,15 @@ namespace {
 // Of ports with hundreds of them, the first ones.
 constexpr int kMostGids = 32;
 
-class Opened {
+class OpenDevice {
  public:
-  Opened(const RdmaLibrary& library, ibv_device* device) : library_(library), context_(library.open_device(device)) {}
-  ~Opened() {
+  OpenDevice(const RdmaLibrary& library, ibv_device* device)
+      : library_(library), context_(library.open_device(device)) {}
+  ~OpenDevice() {
     if (context_ != nullptr) library_.close_device(context_);
   }
-  Opened(const Opened&) = delete;
-  Opened& operator=(const Opened&) = delete;
+  OpenDevice(const OpenDevice&) = delete;
+  OpenDevice& operator=(const OpenDevice&) = delete;
   [[nodiscard]] ibv_context* get() const { return context_; }
 
  private:
@@ -63,7 +64,7 @@ RdmaPort describe_port(const RdmaLibrary& library, ibv_context* device, std::uin
 RdmaDevice describe(const RdmaLibrary& library, ibv_device* which) {
   RdmaDevice device;
   device.name = library.get_device_name(which);
-  const Opened opened(library, which);
+  const OpenDevice opened(library, which);
   ibv_device_attr attributes{};
   if (opened.get() == nullptr || library.query_device(opened.get(), &attributes) != 0) {
     device.refused = std::strerror(errno);

@@ -20,8 +20,6 @@ namespace comex {
 
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
 // Newer than the headers of some distributions we build on (Linux 6.3).
 constexpr unsigned kNoExecSeal = 0x0008U;
 

@@ -44,6 +44,8 @@
 
 namespace comex {
 
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20;  // the only size of huge pages the arena uses
+
 // The order of the slabs of an arena of this size: the smallest that makes at most Arena::kMaxSlabs of them.
 unsigned slab_order_for(std::uint64_t bytes);
 

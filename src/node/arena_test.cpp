@@ -16,13 +16,11 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/units.h"
 
 namespace comex {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
-constexpr std::uint64_t kGiB = 1 << 30;
-constexpr std::uint64_t kTiB = kGiB << 10;
 constexpr std::size_t kSlabBytes = 2 * kMiB;
 constexpr std::uint32_t kSlabFrames = 512;
 

@@ -10,13 +10,12 @@
 #include <string>
 
 #include "base/units.h"
+#include "node/arena.h"
 
 namespace comex {
 
 namespace {
 
-constexpr std::uint64_t kKiB = 1024;
-constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;  // the only size the arena uses
 constexpr std::uint64_t kLeastReserve = std::uint64_t{512} << 20;
 
 std::optional<std::uint64_t> parse_number(std::string_view text) {

@@ -6,11 +6,10 @@
 #include <fstream>
 #include <string>
 
+#include "base/units.h"
+
 namespace comex {
 namespace {
-
-constexpr std::uint64_t kMiB = 1 << 20;
-constexpr std::uint64_t kGiB = 1 << 30;
 
 constexpr const char* kMeminfo =
     "MemTotal:       16777216 kB\n"

@@ -14,14 +14,14 @@
 namespace comex {
 namespace {
 
-constexpr std::uint32_t kSlabFrames = 512;
+constexpr std::uint32_t kFramesPerSlab = 512;
 
 class LedgerTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kSlabs = 8;
 
   void SetUp() override {
-    auto arena = Arena::create({.bytes = std::uint64_t{kSlabs} * kSlabFrames * kPageSize, .lock = false});
+    auto arena = Arena::create({.bytes = std::uint64_t{kSlabs} * kFramesPerSlab * kPageSize, .lock = false});
     ASSERT_TRUE(arena) << arena.error().message;
     arena_ = *std::move(arena);
     ledger_ = std::make_unique<Ledger>(*arena_, LedgerConfig{});
@@ -77,7 +77,7 @@ TEST_F(LedgerTest, grant_and_give_back) {
 
 TEST_F(LedgerTest, grant_says_a_plain_no_when_nothing_is_large_enough) {
   const auto client = admit();
-  grant(*client, kSlabs * kSlabFrames);
+  grant(*client, kSlabs * kFramesPerSlab);
   const auto more = ledger_->grant(*client, 128, 7);
   ASSERT_FALSE(more);
   EXPECT_EQ(more.error().code, Errc::no_memory);
@@ -101,11 +101,11 @@ TEST_F(LedgerTest, nobody_sees_what_another_client_left) {
   for (const auto& [first, second] : {std::pair{Medium::tcp, Medium::tcp}, std::pair{Medium::tcp, Medium::shm},
                                       std::pair{Medium::shm, Medium::tcp}, std::pair{Medium::shm, Medium::shm}}) {
     const auto before = admit(first);
-    const auto extents = grant(*before, kSlabs * kSlabFrames);
+    const auto extents = grant(*before, kSlabs * kFramesPerSlab);
     fill(extents, 0x5a);
     ledger_->end(*before);
     const auto after = admit(second);
-    EXPECT_TRUE(filled(grant(*after, kSlabs * kSlabFrames), 0));
+    EXPECT_TRUE(filled(grant(*after, kSlabs * kFramesPerSlab), 0));
     ledger_->end(*after);
   }
 }
@@ -125,7 +125,7 @@ TEST_F(LedgerTest, shm_families_never_share_a_slab) {
   const auto b = admit(Medium::shm);
   const auto c = admit(Medium::tcp);
   std::set<std::uint32_t> slabs;
-  for (const auto& client : {a, b, c}) slabs.insert(grant(*client, 1)[0].first.value / kSlabFrames);
+  for (const auto& client : {a, b, c}) slabs.insert(grant(*client, 1)[0].first.value / kFramesPerSlab);
   EXPECT_EQ(slabs.size(), 3U);
 }
 
@@ -133,40 +133,40 @@ TEST_F(LedgerTest, slab_descriptors_only_of_slabs_held) {
   const auto a = admit(Medium::shm);
   const auto b = admit(Medium::shm);
   const auto tcp = admit(Medium::tcp);
-  const std::uint32_t slab = grant(*a, 1)[0].first.value / kSlabFrames;
+  const std::uint32_t slab = grant(*a, 1)[0].first.value / kFramesPerSlab;
   EXPECT_TRUE(ledger_->slab_descriptors(*a, {slab}));
   EXPECT_EQ(ledger_->slab_descriptors(*b, {slab}).error().code, Errc::denied);
   EXPECT_EQ(ledger_->slab_descriptors(*b, {9999}).error().code, Errc::denied);
-  const std::uint32_t common = grant(*tcp, 1)[0].first.value / kSlabFrames;
+  const std::uint32_t common = grant(*tcp, 1)[0].first.value / kFramesPerSlab;
   EXPECT_EQ(ledger_->slab_descriptors(*tcp, {common}).error().code, Errc::denied);
 }
 
 TEST_F(LedgerTest, memory_that_a_zombie_still_maps_is_never_handed_out) {
   const auto a = admit(Medium::shm);
-  const auto of_a = grant(*a, kSlabs * kSlabFrames);
+  const auto of_a = grant(*a, kSlabs * kFramesPerSlab);
   std::vector<std::uint32_t> slabs;
   for (std::uint32_t s = 0; s < kSlabs; ++s) slabs.push_back(s);
   const auto kept = ledger_->slab_descriptors(*a, slabs);
   ASSERT_TRUE(kept);
-  void* zombie = mmap(nullptr, kSlabFrames * kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, (*kept)[0].get(), 0);
+  void* zombie = mmap(nullptr, kFramesPerSlab * kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, (*kept)[0].get(), 0);
   ASSERT_NE(zombie, MAP_FAILED);
   std::memset(zombie, 0x77, kPageSize);
   ledger_->end(*a);
 
   const auto b = admit(Medium::shm);
-  const auto of_b = grant(*b, kSlabs * kSlabFrames);  // has to wait for slabs to be replaced, and does so by itself
+  const auto of_b = grant(*b, kSlabs * kFramesPerSlab);  // has to wait for slabs to be replaced, and does so by itself
   ASSERT_FALSE(of_b.empty());
   EXPECT_TRUE(filled(of_b, 0));
   fill(of_b, 0x33);
   EXPECT_NE(*static_cast<unsigned char*>(zombie), 0x33);
-  std::memset(zombie, 0x44, kSlabFrames * kPageSize);
+  std::memset(zombie, 0x44, kFramesPerSlab * kPageSize);
   EXPECT_TRUE(filled(of_b, 0x33));
-  munmap(zombie, kSlabFrames * kPageSize);
+  munmap(zombie, kFramesPerSlab * kPageSize);
 }
 
 TEST_F(LedgerTest, withheld_slabs_come_back) {
   const auto a = admit(Medium::shm);
-  grant(*a, kSlabs * kSlabFrames);
+  grant(*a, kSlabs * kFramesPerSlab);
   ASSERT_TRUE(ledger_->slab_descriptors(*a, {0, 1, 2, 3, 4, 5, 6, 7}));
   ledger_->end(*a);
   EXPECT_EQ(free_frames(), 0U);
@@ -226,7 +226,7 @@ TEST_F(LedgerTest, frames_of_a_silent_client_are_not_given_to_its_family_while_t
   const auto share = ledger_->share(*parent);
   ASSERT_TRUE(share);
   const auto own = grant(*parent, 64);
-  ASSERT_EQ(own[0].first.value / kSlabFrames, shared[0].first.value / kSlabFrames);
+  ASSERT_EQ(own[0].first.value / kFramesPerSlab, shared[0].first.value / kFramesPerSlab);
   const auto heir = ledger_->find(share->heir);
   pass_time(LedgerConfig{}.lease - Millis(100));
   heir->touch(now_);
@@ -246,63 +246,63 @@ TEST_F(LedgerTest, frames_of_a_silent_client_are_not_given_to_its_family_while_t
 std::uint32_t slabs_present(const Ledger& ledger) {
   wire::StatusReply status;
   ledger.describe(status);
-  return status.present / kSlabFrames;
+  return status.present / kFramesPerSlab;
 }
 
 TEST_F(LedgerTest, aim_what_is_free_goes_at_once) {
   const auto client = admit();
   ASSERT_EQ(grant(*client, 128).size(), 1U);
-  ledger_->aim(3 * kSlabFrames);
+  ledger_->aim(3 * kFramesPerSlab);
   EXPECT_EQ(slabs_present(*ledger_), 3U);
   EXPECT_TRUE(ledger_->asked_of(*client).empty()) << "nobody has to move";
-  EXPECT_EQ(free_frames(), 3 * kSlabFrames - 128);
+  EXPECT_EQ(free_frames(), 3 * kFramesPerSlab - 128);
   // And comes back.
   ledger_->aim(UINT32_MAX);
   while (ledger_->adjust()) {
   }
   EXPECT_EQ(slabs_present(*ledger_), kSlabs);
-  EXPECT_EQ(free_frames(), kSlabs * kSlabFrames - 128);
-  EXPECT_TRUE(filled(grant(*client, kSlabs * kSlabFrames - 128), 0));
+  EXPECT_EQ(free_frames(), kSlabs * kFramesPerSlab - 128);
+  EXPECT_TRUE(filled(grant(*client, kSlabs * kFramesPerSlab - 128), 0));
 }
 
 TEST_F(LedgerTest, aim_asks_holders_and_gives_nothing_more_of_what_they_are_to_leave) {
   for (const Medium medium : {Medium::tcp, Medium::shm}) {
     const auto client = admit(medium);
-    const auto extents = grant(*client, kSlabs * kSlabFrames);
+    const auto extents = grant(*client, kSlabs * kFramesPerSlab);
     if (medium == Medium::shm) {
       ASSERT_TRUE(ledger_->slab_descriptors(*client, {0, 1, 2, 3, 4, 5, 6, 7}));
     }
     fill(extents, 1);
     // Two slabs are nearly empty: they are the least work.
-    const Extent most_of_2{FrameNo{2 * kSlabFrames}, kSlabFrames - 8};
-    const Extent most_of_5{FrameNo{5 * kSlabFrames + 8}, kSlabFrames - 8};
+    const Extent most_of_2{FrameNo{2 * kFramesPerSlab}, kFramesPerSlab - 8};
+    const Extent most_of_5{FrameNo{5 * kFramesPerSlab + 8}, kFramesPerSlab - 8};
     ASSERT_TRUE(ledger_->give_back(*client, {most_of_2, most_of_5}));
-    ledger_->aim(6 * kSlabFrames);
+    ledger_->aim(6 * kFramesPerSlab);
     EXPECT_EQ(ledger_->asked_of(*client), (std::vector<std::uint32_t>{2, 5}));
     EXPECT_EQ(ledger_->load_for(*client).asked, 16U);
     EXPECT_EQ(slabs_present(*ledger_), kSlabs) << "they are still in use";
     EXPECT_FALSE(ledger_->grant(*client, 1, 0)) << "the free frames there are not to be had";
     EXPECT_EQ(free_frames(), 0U);
-    ASSERT_TRUE(ledger_->give_back(*client, {Extent{FrameNo{3 * kSlabFrames - 8}, 8}}));
+    ASSERT_TRUE(ledger_->give_back(*client, {Extent{FrameNo{3 * kFramesPerSlab - 8}, 8}}));
     EXPECT_EQ(slabs_present(*ledger_), kSlabs - 1);
-    ASSERT_TRUE(ledger_->give_back(*client, {Extent{FrameNo{5 * kSlabFrames}, 8}}));
+    ASSERT_TRUE(ledger_->give_back(*client, {Extent{FrameNo{5 * kFramesPerSlab}, 8}}));
     EXPECT_EQ(slabs_present(*ledger_), 6U);
     EXPECT_EQ(ledger_->load_for(*client).asked, 0U);
     ledger_->aim(UINT32_MAX);
     while (ledger_->adjust() || ledger_->renew_some(1)) {
     }
-    EXPECT_TRUE(filled(grant(*client, 2 * kSlabFrames), 0));
+    EXPECT_TRUE(filled(grant(*client, 2 * kFramesPerSlab), 0));
     ledger_->end(*client);
     while (ledger_->renew_some(8)) {
     }
-    EXPECT_EQ(free_frames(), kSlabs * kSlabFrames);
+    EXPECT_EQ(free_frames(), kSlabs * kFramesPerSlab);
   }
 }
 
 TEST_F(LedgerTest, aim_taken_back_before_anybody_moved) {
   const auto client = admit();
-  const auto extents = grant(*client, kSlabs * kSlabFrames);
-  ASSERT_TRUE(ledger_->give_back(*client, {Extent{FrameNo{8}, 100}, Extent{FrameNo{kSlabFrames}, 3}}));
+  const auto extents = grant(*client, kSlabs * kFramesPerSlab);
+  ASSERT_TRUE(ledger_->give_back(*client, {Extent{FrameNo{8}, 100}, Extent{FrameNo{kFramesPerSlab}, 3}}));
   ledger_->aim(0);
   EXPECT_EQ(ledger_->asked_of(*client).size(), kSlabs);
   EXPECT_EQ(free_frames(), 0U);
@@ -312,13 +312,13 @@ TEST_F(LedgerTest, aim_taken_back_before_anybody_moved) {
   EXPECT_TRUE(ledger_->asked_of(*client).empty());
   EXPECT_EQ(free_frames(), 153U);
   ledger_->end(*client);
-  EXPECT_EQ(free_frames(), kSlabs * kSlabFrames);
-  EXPECT_EQ(ledger_->load().largest_free, kSlabFrames);
+  EXPECT_EQ(free_frames(), kSlabs * kFramesPerSlab);
+  EXPECT_EQ(ledger_->load().largest_free, kFramesPerSlab);
 }
 
 TEST_F(LedgerTest, aim_a_client_that_ends_has_moved_out) {
   const auto client = admit(Medium::shm);
-  grant(*client, kSlabs * kSlabFrames);
+  grant(*client, kSlabs * kFramesPerSlab);
   ASSERT_TRUE(ledger_->slab_descriptors(*client, {0, 1}));
   ledger_->aim(0);
   ASSERT_EQ(pass_time(LedgerConfig{}.lease + Millis(2'000)), 1U) << "in silence, so that its frames are quarantined";
@@ -360,11 +360,11 @@ class DirectLedgerTest : public LedgerTest {
 TEST_F(DirectLedgerTest, slab_keys_onlyOfSlabsHeld) {
   const auto client = admit_direct(access_);
   const auto mine = grant(*client, 8, 3);
-  const std::uint32_t slab = mine[0].first.value / kSlabFrames;
+  const std::uint32_t slab = mine[0].first.value / kFramesPerSlab;
   const auto keys = ledger_->slab_keys(*client, {slab});
   ASSERT_TRUE(keys) << keys.error().message;
   EXPECT_EQ(keys->keys[0].address,
-            reinterpret_cast<std::uintptr_t>(arena_->frame_address(FrameNo{slab * kSlabFrames})));
+            reinterpret_cast<std::uintptr_t>(arena_->frame_address(FrameNo{slab * kFramesPerSlab})));
   EXPECT_EQ(ledger_->slab_keys(*client, {(slab + 1) % kSlabs}).error().code, Errc::denied);
   EXPECT_EQ(ledger_->slab_keys(*admit(), {slab}).error().code, Errc::denied) << "not over TCP";
 }
@@ -374,14 +374,14 @@ TEST_F(DirectLedgerTest, families_never_share_a_slab) {
   const auto two = admit_direct(std::make_shared<FakeAccess>());
   const auto tcp = admit();
   std::set<std::uint32_t> slabs;
-  for (const auto& client : {one, two, tcp}) slabs.insert(grant(*client, 8, 3)[0].first.value / kSlabFrames);
+  for (const auto& client : {one, two, tcp}) slabs.insert(grant(*client, 8, 3)[0].first.value / kFramesPerSlab);
   EXPECT_EQ(slabs.size(), 3U);
 }
 
 TEST_F(DirectLedgerTest, key_goesWithTheLastFrameOfTheFamily) {
   const auto client = admit_direct(access_);
   const auto frames = grant(*client, 8, 3);
-  ASSERT_TRUE(ledger_->slab_keys(*client, {frames[0].first.value / kSlabFrames}));
+  ASSERT_TRUE(ledger_->slab_keys(*client, {frames[0].first.value / kFramesPerSlab}));
   const auto share = ledger_->share(*client);
   ASSERT_TRUE(share);
   ASSERT_TRUE(ledger_->give_back(*client, frames));
@@ -393,7 +393,7 @@ TEST_F(DirectLedgerTest, key_goesWithTheLastFrameOfTheFamily) {
 TEST_F(DirectLedgerTest, silence_cutsLanesAndTakesKeys) {
   const auto client = admit_direct(access_);
   const auto frames = grant(*client, 8, 3);
-  ASSERT_TRUE(ledger_->slab_keys(*client, {frames[0].first.value / kSlabFrames}));
+  ASSERT_TRUE(ledger_->slab_keys(*client, {frames[0].first.value / kFramesPerSlab}));
   const auto lane = std::make_shared<FakeLane>();
   client->direct.push_back(lane);
   EXPECT_EQ(pass_time(LedgerConfig{}.lease * 2), 1U);
@@ -412,7 +412,7 @@ class CompactionTest : public testing::Test {
 
   void SetUp() override {
     auto arena =
-        Arena::create({.bytes = std::uint64_t{kSlabs} * kSlabFrames * kPageSize, .lock = false, .ahead = false});
+        Arena::create({.bytes = std::uint64_t{kSlabs} * kFramesPerSlab * kPageSize, .lock = false, .ahead = false});
     ASSERT_TRUE(arena) << arena.error().message;
     arena_ = *std::move(arena);
     ledger_ = std::make_unique<Ledger>(*arena_, LedgerConfig{});
@@ -422,7 +422,7 @@ class CompactionTest : public testing::Test {
     }
     for (std::uint32_t slab = 0; slab < kSlabs; ++slab) {
       for (std::uint32_t chunk = 0; chunk < 8; chunk += 2) {
-        ASSERT_TRUE(ledger_->give_back(*client_, {Extent{FrameNo{slab * kSlabFrames + chunk * 64}, 64}}));
+        ASSERT_TRUE(ledger_->give_back(*client_, {Extent{FrameNo{slab * kFramesPerSlab + chunk * 64}, 64}}));
       }
     }
   }
@@ -440,10 +440,10 @@ TEST_F(CompactionTest, slabs_are_emptied_until_there_are_long_extents) {
   for (const std::uint32_t slab : asked) {
     for (std::uint32_t chunk = 1; chunk < 8; chunk += 2) {
       ASSERT_TRUE(ledger_->grant(*client_, 64, 6)) << "a place for it elsewhere";
-      ASSERT_TRUE(ledger_->give_back(*client_, {Extent{FrameNo{slab * kSlabFrames + chunk * 64}, 64}}));
+      ASSERT_TRUE(ledger_->give_back(*client_, {Extent{FrameNo{slab * kFramesPerSlab + chunk * 64}, 64}}));
     }
   }
-  EXPECT_EQ(ledger_->load().largest_free, kSlabFrames);
+  EXPECT_EQ(ledger_->load().largest_free, kFramesPerSlab);
   ledger_->adjust(now_);
   EXPECT_TRUE(ledger_->asked_of(*client_).empty()) << "that is enough";
 }
@@ -483,7 +483,7 @@ TEST_F(LedgerTest, client_limit) {
 TEST_F(LedgerTest, metadata_is_at_most_half_a_percent) {
   std::vector<std::shared_ptr<Client>> clients;
   for (int i = 0; i < 4; ++i) clients.push_back(admit(Medium::shm));
-  for (int i = 0; i < 8; ++i) grant(*clients[static_cast<std::size_t>(i) % 4], kSlabFrames);
+  for (int i = 0; i < 8; ++i) grant(*clients[static_cast<std::size_t>(i) % 4], kFramesPerSlab);
   wire::StatusReply status;
   ledger_->describe(status);
   EXPECT_LE(static_cast<double>(status.metadata_bytes), 0.005 * static_cast<double>(arena_->frames()) * kPageSize);
@@ -510,7 +510,7 @@ TEST_F(LedgerTest, agrees_with_a_model_across_restarts_of_clients) {
   std::uint32_t aim = kSlabs;
   for (int step = 0; step < 20'000; ++step) {
     const auto what = pick(10);
-    if (pick(100) == 0) ledger_->aim((aim = static_cast<std::uint32_t>(pick(2 * kSlabs))) * kSlabFrames);
+    if (pick(100) == 0) ledger_->aim((aim = static_cast<std::uint32_t>(pick(2 * kSlabs))) * kFramesPerSlab);
     ledger_->adjust();
     if (clients.empty() || (what == 0 && clients.size() < 12)) {
       clients.push_back({admit(pick(2) == 0 ? Medium::shm : Medium::tcp), {}});
@@ -559,7 +559,7 @@ TEST_F(LedgerTest, agrees_with_a_model_across_restarts_of_clients) {
   while (ledger_->adjust() || ledger_->renew_some(8)) {
   }
   EXPECT_EQ(free_frames(), arena_->frames());
-  EXPECT_EQ(ledger_->load().largest_free, kSlabFrames) << "all coalesced";
+  EXPECT_EQ(ledger_->load().largest_free, kFramesPerSlab) << "all coalesced";
 }
 
 }  // namespace

@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/units.h"
+
 namespace comex {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kMost = 1000 * kMiB;
 
 class PressureTest : public testing::Test {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "base/units.h"
+
 namespace comex {
 namespace {
-
-constexpr std::uint64_t kMiB = 1 << 20;
 
 TEST(ReturnWatch, says_once_what_does_not_come_and_when_it_has) {
   ReturnWatch watch(Millis(1'000));

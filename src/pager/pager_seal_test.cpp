@@ -16,7 +16,7 @@ namespace {
 using testing_support::kFirst;
 using testing_support::PagerFixture;
 
-constexpr std::uint32_t kPages = 512;
+constexpr std::uint32_t kSealedPages = 512;
 
 // With each sealer that looks at pages.
 class PagerSealTest : public PagerFixture, public ::testing::WithParamInterface<const char*> {
@@ -30,8 +30,8 @@ class PagerSealTest : public PagerFixture, public ::testing::WithParamInterface<
   }
   // All pages have been written, and are remote.
   void begin_remote(const Prefetcher& prefetcher = prefetcher_of(Prefetch::none)) {
-    begin(kPages, kPages, 1, prefetcher);
-    for (std::uint32_t page = 0; page < kPages; ++page) store(page, value_of(page));
+    begin(kSealedPages, kSealedPages, 1, prefetcher);
+    for (std::uint32_t page = 0; page < kSealedPages; ++page) store(page, value_of(page));
     send_all();
   }
   static std::uint64_t value_of(std::uint32_t page) { return 0x1234'5678'0000'0000 + page; }
@@ -51,9 +51,9 @@ INSTANTIATE_TEST_SUITE_P(With, PagerSealTest, ::testing::Values("checksum", "cip
 TEST_P(PagerSealTest, fault_bringsBackWhatWasWritten) {
   begin_remote(prefetcher_of(Prefetch::automatic));
   for (int round = 0; round < 3; ++round) {
-    for (std::uint32_t page = 0; page < kPages; ++page) EXPECT_EQ(load(page), value_of(page));
+    for (std::uint32_t page = 0; page < kSealedPages; ++page) EXPECT_EQ(load(page), value_of(page));
     if (round == 1) {
-      for (std::uint32_t page = 0; page < kPages; page += 3) store(page, value_of(page));
+      for (std::uint32_t page = 0; page < kSealedPages; page += 3) store(page, value_of(page));
     }
     send_all();  // what is clean keeps its seal
   }
@@ -61,7 +61,7 @@ TEST_P(PagerSealTest, fault_bringsBackWhatWasWritten) {
 }
 
 TEST_P(PagerSealTest, fault_fromStaging) {
-  begin(kPages, kPages);
+  begin(kSealedPages, kSealedPages);
   frames_->hold_writes(true);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, value_of(page));
   while (pager_->evict(1) > 0) {
@@ -123,13 +123,13 @@ TEST_P(PagerSealTest, fault_wrongPageOfTheReadBufferIsReadAgain) {
 }
 
 TEST_P(PagerSealTest, relocate_takesTheSealAlong) {
-  begin(2 * kPages, 2 * kPages);
+  begin(2 * kSealedPages, 2 * kSealedPages);
   for (std::uint32_t page = 0; page < 64; ++page) store(page, value_of(page));
   send_all();
   pager_->hold(PageRun{kFirst, 64});
-  memory_->move(PageRun{kFirst, 64}, kFirst + kPages);
-  ASSERT_EQ(pager_->relocate(PageRun{kFirst, 64}, kFirst + kPages, PageState::untouched), Errc::ok);
-  for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(kPages + page), value_of(page));
+  memory_->move(PageRun{kFirst, 64}, kFirst + kSealedPages);
+  ASSERT_EQ(pager_->relocate(PageRun{kFirst, 64}, kFirst + kSealedPages, PageState::untouched), Errc::ok);
+  for (std::uint32_t page = 0; page < 64; ++page) EXPECT_EQ(load(kSealedPages + page), value_of(page));
   EXPECT_EQ(wrong(), 0U);
 }
 
@@ -154,7 +154,7 @@ TEST_P(PagerMendTest, fault_wrongPageIsTakenFromTheOtherCopyAndWrittenAnew) {
   EXPECT_EQ(frames_->used(), frames - 2) << "the frames with the wrong copies are given up";
   store(7, value_of(7));  // nothing guards it any more
   send_all();
-  for (std::uint32_t page = 0; page < kPages; ++page) EXPECT_EQ(load(page), value_of(page));
+  for (std::uint32_t page = 0; page < kSealedPages; ++page) EXPECT_EQ(load(page), value_of(page));
   EXPECT_EQ(wrong(), 2U);
 }
 
@@ -193,8 +193,8 @@ class PagerCipherTest : public PagerFixture {
 
 TEST_F(PagerCipherTest, evict_noFrameEverHasAPagesBytes) {
   constexpr std::uint64_t kSecret = 0x5ec2e75ec2e75ec2;
-  begin(kPages, kPages);
-  for (std::uint32_t page = 0; page < kPages; ++page) {
+  begin(kSealedPages, kSealedPages);
+  for (std::uint32_t page = 0; page < kSealedPages; ++page) {
     for (std::uint64_t word = 0; word < kPageSize / sizeof word; word += 17) store(page, kSecret, word);
   }
   send_all();
@@ -223,10 +223,10 @@ TEST_F(PagerCipherTest, fault_refusesAnOlderPageOfTheSameFrame) {
 
 TEST_P(PagerSealTest, tidy_writesPagesElsewhereWhoseFramesAreWorn) {
   begin_remote();
-  for (std::uint32_t page = 0; page < kPages; page += 2) frames_->worn.insert(location(page).frame.value);
+  for (std::uint32_t page = 0; page < kSealedPages; page += 2) frames_->worn.insert(location(page).frame.value);
   const auto still_worn = [&] {
     std::uint32_t count = 0;
-    for (std::uint32_t page = 0; page < kPages; ++page) count += frames_->is_worn(location(page));
+    for (std::uint32_t page = 0; page < kSealedPages; ++page) count += frames_->is_worn(location(page));
     return count;
   };
   for (int turn = 0; still_worn() > 0; ++turn) {
@@ -234,8 +234,8 @@ TEST_P(PagerSealTest, tidy_writesPagesElsewhereWhoseFramesAreWorn) {
     pager_->tidy();
     ASSERT_EQ(pager_->staging().drain(Deadline(std::chrono::seconds(10))), Errc::ok);
   }
-  EXPECT_EQ(frames_->used(), kPages);
-  for (std::uint32_t page = 0; page < kPages; ++page) EXPECT_EQ(load(page), value_of(page));
+  EXPECT_EQ(frames_->used(), kSealedPages);
+  for (std::uint32_t page = 0; page < kSealedPages; ++page) EXPECT_EQ(load(page), value_of(page));
 }
 
 TEST_P(PagerSealTest, tidy_leavesAWrongPageWhereItIs) {
@@ -252,9 +252,9 @@ TEST_P(PagerSealTest, fault_aPageWhoseFrameIsWornIsSentAgain) {
   begin_remote();
   frames_->worn.insert(location(7).frame.value);
   EXPECT_EQ(load(7), value_of(7));
-  EXPECT_EQ(frames_->used(), kPages - 1);
+  EXPECT_EQ(frames_->used(), kSealedPages - 1);
   EXPECT_EQ(load(8), value_of(8));
-  EXPECT_EQ(frames_->used(), kPages - 1) << "others keep theirs";
+  EXPECT_EQ(frames_->used(), kSealedPages - 1) << "others keep theirs";
   send_all();
   EXPECT_EQ(load(7), value_of(7));
 }

@@ -20,9 +20,9 @@ namespace {
 
 using testing_support::FakeFrames;
 
-thread_local sigjmp_buf back;
+thread_local sigjmp_buf back_to;
 void on_segv(int) {
-  siglongjmp(back, 1);
+  siglongjmp(back_to, 1);
 }
 
 struct NoPins final : Pins {
@@ -164,7 +164,7 @@ TEST_F(FaultMessagesTest, answer_whenThePageIsGone) {
   action.sa_handler = &on_segv;
   sigaction(SIGSEGV, &action, &before);
   auto touched = touch([&] {
-    if (sigsetjmp(back, 1) != 0) return std::string("a fault, as natively");
+    if (sigsetjmp(back_to, 1) != 0) return std::string("a fault, as natively");
     return std::string(1, *at(11));
   });
   const UffdMemory::Touch heard_of = heard();

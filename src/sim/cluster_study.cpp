@@ -25,7 +25,7 @@ constexpr double kAskAgain = std::chrono::duration<double>(kMendAgain).count();
 constexpr double kSpread = 1.0;  // of the sizes of programs: sigma of their logarithm
 constexpr std::uint32_t kNobody = UINT32_MAX;
 
-struct What {
+struct ClusterEvent {
   enum class Kind : std::uint8_t { change, end, fail, back, notice, repair, sample } kind;
   std::uint32_t who = 0;
   std::uint32_t failure = 0;
@@ -59,9 +59,9 @@ struct Client {
   std::uint32_t life = 0;
 };
 
-class Simulation {
+class ClusterSimulation {
  public:
-  explicit Simulation(const ClusterStudy& study) : study_(study), random_(study.seed) {
+  explicit ClusterSimulation(const ClusterStudy& study) : study_(study), random_(study.seed) {
     nodes_.resize(study.nodes);
     candidates_.resize(study.nodes);
     for (std::uint32_t i = 0; i < study.nodes; ++i) start_node(i);
@@ -74,21 +74,21 @@ class Simulation {
     if (study.node_days > 0) {
       for (std::uint32_t i = 0; i < study.nodes; ++i) plan_failure(i);
     }
-    events_.plan(kSampleEvery, {What::Kind::sample});
+    events_.plan(kSampleEvery, {ClusterEvent::Kind::sample});
   }
 
   ClusterResult run() {
     const double end = study_.days * kDay;
     while (!events_.empty() && events_.next_at() <= end) {
-      const What what = events_.next();
+      const ClusterEvent what = events_.next();
       switch (what.kind) {
-        case What::Kind::change: change(what.who, what.failure); break;
-        case What::Kind::end: end_program(what.who, what.failure); break;
-        case What::Kind::fail: fail(what.who); break;
-        case What::Kind::back: come_back(what.who); break;
-        case What::Kind::notice: notice(what.failure); break;
-        case What::Kind::repair: repair(what.who); break;
-        case What::Kind::sample: sample(); break;
+        case ClusterEvent::Kind::change: change(what.who, what.failure); break;
+        case ClusterEvent::Kind::end: end_program(what.who, what.failure); break;
+        case ClusterEvent::Kind::fail: fail(what.who); break;
+        case ClusterEvent::Kind::back: come_back(what.who); break;
+        case ClusterEvent::Kind::notice: notice(what.failure); break;
+        case ClusterEvent::Kind::repair: repair(what.who); break;
+        case ClusterEvent::Kind::sample: sample(); break;
       }
     }
     return sum_up();
@@ -111,7 +111,7 @@ class Simulation {
   }
 
   void plan_failure(std::uint32_t i) {
-    events_.plan(events_.now() + random_.exponential(study_.node_days * kDay), {What::Kind::fail, i});
+    events_.plan(events_.now() + random_.exponential(study_.node_days * kDay), {ClusterEvent::Kind::fail, i});
   }
 
   void fail(std::uint32_t i) {
@@ -122,8 +122,8 @@ class Simulation {
     failures_.push_back({events_.now(), 1});  // until all have been looked at
     for (Client& client : clients_) lose_copies(client, i, failure);
     settle(failure);
-    events_.plan(events_.now() + study_.notice_seconds, {What::Kind::notice, 0, failure});
-    events_.plan(events_.now() + study_.node_back_minutes * kMinute, {What::Kind::back, i});
+    events_.plan(events_.now() + study_.notice_seconds, {ClusterEvent::Kind::notice, 0, failure});
+    events_.plan(events_.now() + study_.node_back_minutes * kMinute, {ClusterEvent::Kind::back, i});
   }
 
   void come_back(std::uint32_t i) {
@@ -174,14 +174,14 @@ class Simulation {
     ++client.life;
     // The events of a life that is over are void.
     const double life = random_.exponential(study_.life_hours * kHour);
-    events_.plan(events_.now() + life, {What::Kind::end, who, client.life});
+    events_.plan(events_.now() + life, {ClusterEvent::Kind::end, who, client.life});
     plan_change(who);
     change_size(client);
   }
 
   void plan_change(std::uint32_t who) {
     const double wait = random_.exponential(study_.change_minutes * kMinute);
-    events_.plan(events_.now() + wait, {What::Kind::change, who, clients_[who].life});
+    events_.plan(events_.now() + wait, {ClusterEvent::Kind::change, who, clients_[who].life});
   }
 
   void change(std::uint32_t who, std::uint32_t life) {
@@ -294,7 +294,8 @@ class Simulation {
 
   void plan_repair(std::uint32_t who, double at_least = 0) {
     const double mib = kScale * kChunkFrames * kPageSize / (1 << 20);
-    events_.plan(events_.now() + std::max(at_least, mib / study_.repair_mib_per_second), {What::Kind::repair, who});
+    events_.plan(events_.now() + std::max(at_least, mib / study_.repair_mib_per_second),
+                 {ClusterEvent::Kind::repair, who});
   }
 
   // One copy of one chunk has been made.
@@ -346,7 +347,7 @@ class Simulation {
     std::uint64_t chunks = 0;
     for (const Client& client : clients_) chunks += client.chunks.size();
     result_.chunk_days += static_cast<double>(chunks) * kSampleEvery / kDay;
-    events_.plan(events_.now() + kSampleEvery, {What::Kind::sample});
+    events_.plan(events_.now() + kSampleEvery, {ClusterEvent::Kind::sample});
   }
 
   ClusterResult sum_up() {
@@ -366,7 +367,7 @@ class Simulation {
   std::vector<std::uint32_t> left_out_;  // of the candidates, for a moment
   std::vector<Client> clients_;
   std::vector<Failure> failures_;
-  Events<What> events_;
+  Events<ClusterEvent> events_;
   double mean_chunks_ = 0;
   ClusterResult result_;
 };
@@ -374,7 +375,7 @@ class Simulation {
 }  // namespace
 
 ClusterResult simulate_cluster(const ClusterStudy& study) {
-  return Simulation(study).run();
+  return ClusterSimulation(study).run();
 }
 
 }  // namespace comex::sim

@@ -10,15 +10,15 @@ namespace comex::sim {
 
 namespace {
 
-struct What {
+struct RefillEvent {
   enum class Kind : std::uint8_t { begin, end, low, reply } kind;
   std::uint32_t client;
   std::uint32_t version;  // of the client's plan when this was planned: an older one is void
 };
 
-class Simulation {
+class RefillSimulation {
  public:
-  Simulation(const RefillStudy& study, std::uint32_t threshold)
+  RefillSimulation(const RefillStudy& study, std::uint32_t threshold)
       : study_(study), fixed_(threshold), random_(study.seed), nodes_(study.nodes) {
     clients_.reserve(study.clients);
     for (std::uint32_t i = 0; i < study.clients; ++i) {
@@ -27,23 +27,23 @@ class Simulation {
       Client& client = clients_.back();
       client.rate = study.peak_pages_per_us * (0.05 + 0.95 * random_.uniform());
       client.at_hand = config_.min_threshold;
-      events_.plan(random_.exponential(study.pause_us), {What::Kind::begin, i, 0});
+      events_.plan(random_.exponential(study.pause_us), {RefillEvent::Kind::begin, i, 0});
     }
   }
 
   RefillResult run() {
     const double end = study_.seconds * 1e6;
     while (!events_.empty() && events_.next_at() <= end) {
-      const What what = events_.next();
+      const RefillEvent what = events_.next();
       Client& client = clients_[what.client];
       settle(client);
       switch (what.kind) {
-        case What::Kind::begin: begin(what.client); break;
-        case What::Kind::end: pause(what.client); break;
-        case What::Kind::low:
+        case RefillEvent::Kind::begin: begin(what.client); break;
+        case RefillEvent::Kind::end: pause(what.client); break;
+        case RefillEvent::Kind::low:
           if (what.version == client.version) ask(what.client);
           break;
-        case What::Kind::reply: receive(what.client); break;
+        case RefillEvent::Kind::reply: receive(what.client); break;
       }
     }
     return sum_up(end);
@@ -99,14 +99,14 @@ class Simulation {
   void begin(std::uint32_t who) {
     Client& client = clients_[who];
     client.bursting = true;
-    events_.plan(events_.now() + random_.exponential(study_.burst_us), {What::Kind::end, who, 0});
+    events_.plan(events_.now() + random_.exponential(study_.burst_us), {RefillEvent::Kind::end, who, 0});
     plan_request(who);
   }
 
   void pause(std::uint32_t who) {
     clients_[who].bursting = false;
     ++clients_[who].version;
-    events_.plan(events_.now() + random_.exponential(study_.pause_us), {What::Kind::begin, who, 0});
+    events_.plan(events_.now() + random_.exponential(study_.pause_us), {RefillEvent::Kind::begin, who, 0});
   }
 
   // Asks now, or when so few are left that it is time to.
@@ -115,7 +115,7 @@ class Simulation {
     ++client.version;
     if (client.asking || !client.bursting) return;
     const double left = client.at_hand - threshold_of(client);
-    events_.plan(events_.now() + std::max(0.0, left / client.rate), {What::Kind::low, who, client.version});
+    events_.plan(events_.now() + std::max(0.0, left / client.rate), {RefillEvent::Kind::low, who, client.version});
   }
 
   void ask(std::uint32_t who) {
@@ -138,7 +138,7 @@ class Simulation {
     thresholds_ += threshold;
     ++requests_;
     const double back = study_.network_us / 4 + random_.exponential(study_.network_us / 4);
-    events_.plan(served + back, {What::Kind::reply, who, 0});
+    events_.plan(served + back, {RefillEvent::Kind::reply, who, 0});
   }
 
   void receive(std::uint32_t who) {
@@ -191,7 +191,7 @@ class Simulation {
   Random random_;
   std::vector<Node> nodes_;
   std::vector<Client> clients_;
-  Events<What> events_;
+  Events<RefillEvent> events_;
   double thresholds_ = 0;
   double round_trips_ = 0;
   double expected_ = 0;
@@ -202,7 +202,7 @@ class Simulation {
 }  // namespace
 
 RefillResult simulate_refill(const RefillStudy& study, std::uint32_t threshold) {
-  return Simulation(study, threshold).run();
+  return RefillSimulation(study, threshold).run();
 }
 
 }  // namespace comex::sim

@@ -31,10 +31,6 @@ constexpr std::array<Shown, kOrigins - 1> kShown = {{{Origin::already, {190, 190
                                                      {Origin::failed, {0, 0, 0}},
                                                      {Origin::lost, {0, 0, 0}}}};
 
-double seconds(std::uint64_t nanos) {
-  return static_cast<double>(nanos) / 1e9;
-}
-
 class Dots final : public TraceVisitor {
  public:
   Dots(const TraceFilter& filter, std::uint64_t to, const AddressMap& map, plot::Grid& grid,
@@ -73,12 +69,13 @@ Expected<plot::Chart> draw(const TraceReader& reader, const TraceFilter& filter,
   const AddressMap map(std::move(spans), summary.header.page_size);
   plot::Chart chart;
   chart.title = summary.header.command.substr(0, kLongestTitle);
-  chart.note = fmt::format("{} faults of {} process{} in {:.2f} s, {} local{}", figures.faults(),
-                           summary.processes.size(), summary.processes.size() == 1 ? "" : "es",
-                           seconds(summary.end - std::min(summary.end, filter.from)), format_size(summary.header.local),
-                           summary.dropped() > 0 ? fmt::format("; {} more were dropped", summary.dropped()) : "");
+  chart.note =
+      fmt::format("{} faults of {} process{} in {:.2f} s, {} local{}", figures.faults(), summary.processes.size(),
+                  summary.processes.size() == 1 ? "" : "es",
+                  in_seconds(summary.end - std::min(summary.end, filter.from)), format_size(summary.header.local),
+                  summary.dropped() > 0 ? fmt::format("; {} more were dropped", summary.dropped()) : "");
   const std::uint64_t to = std::max(summary.end, filter.from);
-  chart.x = {.label = "seconds", .least = seconds(filter.from), .most = seconds(to)};
+  chart.x = {.label = "seconds", .least = in_seconds(filter.from), .most = in_seconds(to)};
   chart.y = {.label = "address", .least = 0, .most = 1, .ticks = map.ticks(kLabelsApart), .breaks = map.breaks()};
   std::array<std::uint32_t, kOrigins> kinds{};
   for (const Shown& shown : kShown) {

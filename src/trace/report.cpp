@@ -15,10 +15,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostListed = 10;  // for people, of each kind
 
-double seconds(std::uint64_t nanos) {
-  return static_cast<double>(nanos) / 1e9;
-}
-
 double share(std::uint64_t part, std::uint64_t all) {
   return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
 }
@@ -50,7 +46,7 @@ Json json_of(const TraceFigures& figures) {
 Json json_of(const TraceProcessSummary& process) {
   Json json{{"pid", process.process.pid},
             {"name", process.process.name},
-            {"since_seconds", seconds(process.process.time)},
+            {"since_seconds", in_seconds(process.process.time)},
             {"dropped", process.dropped}};
   json.update(json_of(process.figures()));
   json["threads"] = Json::array();
@@ -95,9 +91,9 @@ std::string printable(std::string text) {
 }  // namespace
 
 std::string to_json(const TraceSummary& summary) {
-  Json json{{"command", summary.header.command},     {"start_unix_seconds", seconds(summary.header.start)},
+  Json json{{"command", summary.header.command},     {"start_unix_seconds", in_seconds(summary.header.start)},
             {"page_size", summary.header.page_size}, {"local_limit_bytes", summary.header.local},
-            {"seconds", seconds(summary.end)},       {"complete", !summary.cut},
+            {"seconds", in_seconds(summary.end)},    {"complete", !summary.cut},
             {"dropped", summary.dropped()}};
   json.update(json_of(summary.figures()));
   json["processes"] = Json::array();
@@ -116,7 +112,7 @@ std::string to_json(const TraceSummary& summary) {
 std::string to_text(const TraceSummary& summary) {
   const TraceFigures all = summary.figures();
   std::string text = printable(fmt::format("{}: {} in {:.2f} s, {}, {} local", summary.header.command,
-                                           plural(all.faults(), "fault", "faults"), seconds(summary.end),
+                                           plural(all.faults(), "fault", "faults"), in_seconds(summary.end),
                                            plural(summary.processes.size(), "process", "processes"),
                                            format_size(summary.header.local)));
   text += '\n';

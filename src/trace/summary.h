@@ -16,6 +16,10 @@
 
 namespace comex {
 
+inline double in_seconds(std::uint64_t nanos) {
+  return static_cast<double>(nanos) / 1e9;
+}
+
 // Which faults are meant.
 struct TraceFilter {
   std::optional<std::uint32_t> pid{};

@@ -17,9 +17,9 @@ namespace {
 using testing_support::OnlyOwn;
 
 // Does what the pager does, with as many local pages as it has room for.
-class Pages {
+class PagedProgram {
  public:
-  Pages(Evict evict, std::uint32_t pages, std::uint32_t local) : pages_(pages), local_(local) {
+  PagedProgram(Evict evict, std::uint32_t pages, std::uint32_t local) : pages_(pages), local_(local) {
     victims_ = make_victims(evict, memory_, pages, share_);
     for (auto& queued : queued_) queued.resize(pages / kBlockPages + 1, false);
   }
@@ -104,7 +104,7 @@ std::uint32_t any_of(std::mt19937& random, std::uint32_t count) {
 std::uint64_t loop(Evict evict, std::uint32_t pages) {
   constexpr int kRounds = 12;
   constexpr int kFirst = 6;  // to be left out
-  Pages program(evict, pages, kLocal);
+  PagedProgram program(evict, pages, kLocal);
   for (int round = 0; round < kRounds; ++round) {
     if (round == kFirst) program.take_faults();
     for (std::uint32_t page = 0; page < pages; ++page) program.touch(page);
@@ -115,7 +115,7 @@ std::uint64_t loop(Evict evict, std::uint32_t pages) {
 // Touches of a hot set of half the local pages, scattered over all, alternate with those of an endless scan.
 std::uint64_t scan_over_a_hot_set(Evict evict) {
   constexpr std::uint32_t kPages = 6 * kLocal;
-  Pages program(evict, kPages, kLocal);
+  PagedProgram program(evict, kPages, kLocal);
   std::mt19937 random(1);
   std::uint32_t scan = 0;
   std::uint64_t faults = 0;
@@ -166,7 +166,7 @@ TEST(TwoQueuesTest, loop_mostOfItStays) {
 }
 
 TEST(TwoQueuesTest, arrive_whatIsUsedNowPushesOutWhatWasUsedBefore) {
-  Pages program(Evict::two_queues, 4 * kLocal, kLocal);
+  PagedProgram program(Evict::two_queues, 4 * kLocal, kLocal);
   std::mt19937 random(1);
   const auto use = [&](std::uint32_t first, int times) {
     for (int i = 0; i < times; ++i) {
@@ -198,7 +198,7 @@ TEST(TwoQueuesTest, next_whatIsInVainIsLookedForInTheOtherQueue) {
 }
 
 TEST(TwoQueuesTest, forget_whatTheProgramGivesBackIsNotCounted) {
-  Pages program(Evict::two_queues, 2 * kLocal, kLocal);
+  PagedProgram program(Evict::two_queues, 2 * kLocal, kLocal);
   for (int round = 0; round < 4; ++round) {
     for (std::uint32_t page = 0; page < 2 * kLocal; ++page) program.touch(page);
   }

@@ -23,8 +23,8 @@ Follower::Place Follower::near(PageKey page, const Sequence& sequence) const noe
   constexpr std::uint64_t kNext = 4;
   const std::uint64_t at = at_;
   for (std::uint64_t i = 1; i <= kNext; ++i) {
-    const PageKey* const next = sequence.at(at + i);
-    if (next != nullptr && *next == page) return static_cast<Place>(at + i);
+    const PageKey* const coming = sequence.at(at + i);
+    if (coming != nullptr && *coming == page) return static_cast<Place>(at + i);
   }
   const auto places = sequence.places_of(page);
   if (const Place after = Sequence::first_from(places, at + 1); after <= at + kNear) return after;

@@ -5,7 +5,7 @@
 namespace comex {
 namespace {
 
-constexpr PageNo kHere{1'000'000};
+constexpr PageNo kStart{1'000'000};
 
 TEST(Step, of_theNearestNumberOfPagesAndTheRest) {
   EXPECT_EQ(Step::of(24'000), (Step{6, -576}));
@@ -18,8 +18,8 @@ TEST(Step, of_theNearestNumberOfPagesAndTheRest) {
 TEST(Line, stepsTo_isTheOppositeOfAt) {
   for (const std::int64_t bytes : {4096, 24'000, -24'000, 32'000, -4100, 4097, 40'960, -8191}) {
     for (const std::uint32_t offset : {0U, 1U, 2048U, 4095U}) {
-      const Line line{kHere, offset, Step::of(bytes)};
-      PageNo last = kHere;
+      const Line line{kStart, offset, Step::of(bytes)};
+      PageNo last = kStart;
       for (std::int64_t i = 1; i <= 64; ++i) {
         const PageNo page = line.at(i);
         EXPECT_EQ(line.steps_to(page, 64), static_cast<std::uint32_t>(i)) << bytes << " from " << offset;
@@ -33,9 +33,9 @@ TEST(Line, stepsTo_isTheOppositeOfAt) {
 }
 
 TEST(Line, stepsTo_withoutAStepNowhere) {
-  EXPECT_EQ((Line{kHere, 0, {}}.steps_to(kHere + 1, 10)), 0U);
-  EXPECT_EQ((Line{kHere, 0, {10}}.steps_to(kHere, 10)), 0U);
-  EXPECT_EQ((Line{kHere, 0, {10}}.steps_to(PageNo{kHere.value - 10}, 10)), 0U);
+  EXPECT_EQ((Line{kStart, 0, {}}.steps_to(kStart + 1, 10)), 0U);
+  EXPECT_EQ((Line{kStart, 0, {10}}.steps_to(kStart, 10)), 0U);
+  EXPECT_EQ((Line{kStart, 0, {10}}.steps_to(PageNo{kStart.value - 10}, 10)), 0U);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace comex {
 namespace {
 
-constexpr PageNo kFirst{0x7'f000'0000};
+constexpr PageNo kFirstPage{0x7'f000'0000};
 
 // The memory of a program that begins all remote: what is mapped and what is in the read buffer, each with room for
 // some pages, of which the first to come is the first to go.
@@ -58,7 +58,7 @@ class Simulated {
     buffered += where == Where::buffer;
     put(page, Where::mapped, false);
     const Miss::From from = where == Where::buffer ? Miss::From::buffer : Miss::From::node;
-    const Miss miss{kFirst + page, from, far_, false, one_in_, offset};
+    const Miss miss{kFirstPage + page, from, far_, false, one_in_, offset};
     if (histories_.size() <= thread) histories_.resize(thread + 1);
     const Plan plan = prefetcher_.plan(histories_[thread], miss);
     known += plan.used;

@@ -15,9 +15,9 @@
 namespace comex {
 namespace {
 
-constexpr std::uint32_t kFirst = 16;   // parts that the file has to begin with: 4 MiB
-constexpr std::uint32_t kStep = 256;   // ... and by which it grows: 64 MiB
-constexpr std::uint32_t kAhead = 128;  // as soon as fewer than these are left
+constexpr std::uint32_t kFirst = 16;      // parts that the file has to begin with: 4 MiB
+constexpr std::uint32_t kStep = 256;      // ... and by which it grows: 64 MiB
+constexpr std::uint32_t kAskBelow = 128;  // as soon as fewer than these are left
 
 constexpr std::uint64_t bytes_of(std::uint32_t parts) {
   return std::uint64_t{parts} * kBatchBytes;
@@ -90,7 +90,7 @@ void Backup::give_back(const Run& part) {
 }
 
 void Backup::grow_ahead() {
-  if (growing_ || failed_ || reserved_ == limit_ || free_.size() + reserved_ - touched_ >= kAhead) return;
+  if (growing_ || failed_ || reserved_ == limit_ || free_.size() + reserved_ - touched_ >= kAskBelow) return;
   growing_ = true;
   worker_->grow(bytes_of(std::min(limit_, reserved_ + kStep)));
 }

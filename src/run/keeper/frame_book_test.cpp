@@ -10,12 +10,12 @@ namespace comex {
 namespace {
 
 constexpr NodeId kNode{3};
-constexpr std::uint32_t kFrames = 1024;
+constexpr std::uint32_t kBookFrames = 1024;
 constexpr unsigned kOrder = 7;
 
 class FrameBookTest : public ::testing::Test {
  protected:
-  FrameBookTest() { book_.open(kNode, kFrames, kOrder); }
+  FrameBookTest() { book_.open(kNode, kBookFrames, kOrder); }
   static comex::Run run(std::uint32_t first, std::uint32_t count) { return {kNode, FrameNo{first}, count}; }
 
   FrameBook book_;
@@ -38,7 +38,7 @@ TEST_F(FrameBookTest, grant_refusesWhatSomebodyHolds) {
 
 TEST_F(FrameBookTest, grant_refusesWhatIsNot) {
   FrameBook::Holder one;
-  EXPECT_FALSE(book_.grant(one, run(kFrames - 1, 2)));
+  EXPECT_FALSE(book_.grant(one, run(kBookFrames - 1, 2)));
   EXPECT_FALSE(book_.grant(one, run(0, 0)));
   EXPECT_FALSE(book_.grant(one, comex::Run{NodeId{4}, FrameNo{0}, 1}));
 }
@@ -84,7 +84,7 @@ TEST_F(FrameBookTest, random_agreesWithAModel) {
   std::map<int, std::set<std::uint32_t>> model;
   int next = 0;
   for (int step = 0; step < 20'000; ++step) {
-    const auto first = static_cast<std::uint32_t>(random() % kFrames);
+    const auto first = static_cast<std::uint32_t>(random() % kBookFrames);
     const auto count = static_cast<std::uint32_t>(random() % 40 + 1);
     const auto some = holders.empty() ? holders.end() : std::next(holders.begin(), random() % holders.size());
     const auto held_by = [&](std::uint32_t frame) {
@@ -102,7 +102,7 @@ TEST_F(FrameBookTest, random_agreesWithAModel) {
       holders[next];
       model[next++];
     } else if (const auto what = random() % 100; what < 45) {
-      bool fits = first + count <= kFrames;
+      bool fits = first + count <= kBookFrames;
       for (std::uint32_t f = first; f < first + count && fits; ++f) fits = held_by(f) == 0;
       ASSERT_EQ(book_.grant(some->second, run(first, count)), fits);
       for (std::uint32_t f = first; f < first + count && fits; ++f) model[some->first].insert(f);

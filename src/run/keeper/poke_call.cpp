@@ -21,9 +21,9 @@ Error gone() {
 
 // A thread may be stopped in the middle of a restartable sequence (rseq), which it has to begin again if it was moved
 // to another processor. The kernel forgets that once it finds the thread anywhere else, as it does here.
-class Sequence {
+class RestartableSequence {
  public:
-  explicit Sequence(pid_t thread) : thread_(thread) {
+  explicit RestartableSequence(pid_t thread) : thread_(thread) {
     constexpr auto kConfiguration = static_cast<__ptrace_request>(0x420f);  // PTRACE_GET_RSEQ_CONFIGURATION
     struct {
       std::uint64_t address;
@@ -108,7 +108,7 @@ Expected<std::int64_t> make_call(pid_t thread, const ForeignCall& call, int* sig
   // No handler may run in between. Not by single steps: their signal cannot be blocked without side effects.
   if (!set_mask(thread, ~std::uint64_t{0})) return gone();
   if (ptrace(PTRACE_SETOPTIONS, thread, nullptr, PTRACE_O_TRACESYSGOOD) != 0) return gone();
-  const Sequence sequence(thread);
+  const RestartableSequence sequence(thread);
   auto result = call_and_return(thread, call, before, signal);
   sequence.restore();
   ptrace(PTRACE_SETREGS, thread, nullptr, &before);

@@ -35,7 +35,7 @@ bool can_poke(pid_t process) {
 constexpr std::uint32_t kThreads = 4;
 
 // What a child and the test both see.
-struct Seen {
+struct SharedWithChild {
   std::atomic<bool> go{false};
   std::atomic<std::uint32_t> begun{0};
   std::atomic<std::uint32_t> poked{0};
@@ -48,17 +48,17 @@ struct Seen {
   PokeDesk desk;
 };
 
-Seen* seen = nullptr;
+SharedWithChild* shared = nullptr;
 
 void on_poke(int, siginfo_t* info, void*) {
   const auto value = reinterpret_cast<std::uint64_t>(info->si_value.sival_ptr);
   if (!PokeValue::is(value)) return;
-  seen->told = PokeValue::threads(value);
-  ++seen->poked;
+  shared->told = PokeValue::threads(value);
+  ++shared->poked;
 }
 
 void on_other(int, siginfo_t*, void*) {
-  ++seen->others;
+  ++shared->others;
 }
 
 // As a runtime does that has no need of libc.
@@ -80,27 +80,27 @@ extern "C" const char comex_poke_test_call[];
 void take_signal_away() {
   KernelAction there;
   set_action(nullptr, &there);
-  seen->desk.open(reinterpret_cast<std::uint64_t>(comex_poke_test_call), there);
-  there.handler = seen->own;
+  shared->desk.open(reinterpret_cast<std::uint64_t>(comex_poke_test_call), there);
+  there.handler = shared->own;
   set_action(&there, nullptr);
 }
 
 // A call is over when it returns anything but what a signal makes of it.
 template <typename F>
 void wait_in(F&& call) {
-  ++seen->begun;
-  if (call() < 0 && errno == EINTR) ++seen->interrupted;
+  ++shared->begun;
+  if (call() < 0 && errno == EINTR) ++shared->interrupted;
 }
 
 [[noreturn]] void be_child(int pipe_end) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  while (!seen->go) {
+  while (!shared->go) {
   }
   struct sigaction action {};
   action.sa_sigaction = &on_poke;
   action.sa_flags = SA_SIGINFO;  // no SA_RESTART: calls would fail with EINTR
   sigaction(SIGSYS, &action, nullptr);
-  if (seen->takes) take_signal_away();
+  if (shared->takes) take_signal_away();
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // SIGSYS too
@@ -117,8 +117,8 @@ void wait_in(F&& call) {
     wait_in([&] { return epoll_wait(epoll, &event, 1, -1); });
   });
   threads.emplace_back([] {
-    ++seen->begun;
-    while (!seen->release) {  // in no call at all
+    ++shared->begun;
+    while (!shared->release) {  // in no call at all
     }
   });
   const timespec time{0, 500'000'000};
@@ -133,8 +133,9 @@ class PokeTest : public testing::Test {
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "the thread sanitizer puts handlers off until a thread calls something";
 #endif
-    void* const memory = mmap(nullptr, sizeof(Seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    seen = new (memory) Seen;
+    void* const memory =
+        mmap(nullptr, sizeof(SharedWithChild), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = new (memory) SharedWithChild;
     ASSERT_EQ(pipe(ends_), 0);
     child_ = fork();
     ASSERT_GE(child_, 0);
@@ -146,37 +147,37 @@ class PokeTest : public testing::Test {
     if (begins_at_once_) begin();
   }
   static void begin() {
-    seen->go = true;
+    shared->go = true;
     const Deadline patience(std::chrono::seconds(20));
-    while (seen->begun < kThreads && !patience.passed()) std::this_thread::yield();
+    while (shared->begun < kThreads && !patience.passed()) std::this_thread::yield();
   }
   // The threads get it, `times` times so far, and what they wait in does not end.
   static void expect_poked(const Expected<std::uint32_t>& count, std::uint32_t times = 1) {
     const Deadline patience(std::chrono::seconds(20));
     ASSERT_TRUE(count) << count.error().message;
     EXPECT_EQ(*count, kThreads);
-    while (seen->poked < times * kThreads && !patience.passed()) std::this_thread::yield();
-    ASSERT_EQ(seen->poked, times * kThreads);
-    EXPECT_EQ(seen->told, kThreads);
+    while (shared->poked < times * kThreads && !patience.passed()) std::this_thread::yield();
+    ASSERT_EQ(shared->poked, times * kThreads);
+    EXPECT_EQ(shared->told, kThreads);
   }
   // All that the threads wait for comes now.
   void expect_undisturbed_end() {
     ASSERT_EQ(write(ends_[1], "x", 1), 1);
     close(std::exchange(ends_[1], -1));  // for whoever comes after it was read
-    seen->release = true;
+    shared->release = true;
     int status = 0;
     EXPECT_EQ(waitpid(child_, &status, 0), child_);
     child_ = -1;
     EXPECT_EQ(status, 0);
-    EXPECT_EQ(seen->interrupted, 0U);
+    EXPECT_EQ(shared->interrupted, 0U);
   }
   void TearDown() override {
     end_child();
     for (const int end : ends_) {
       if (end >= 0) close(end);
     }
-    if (seen != nullptr) munmap(seen, sizeof(Seen));
-    seen = nullptr;
+    if (shared != nullptr) munmap(shared, sizeof(SharedWithChild));
+    shared = nullptr;
   }
   void end_child() {
     if (child_ <= 0) return;
@@ -240,12 +241,12 @@ INSTANTIATE_TEST_SUITE_P(Action, PokeTakenTest,
                          [](const auto& information) { return information.param.first; });
 
 TEST_P(PokeTakenTest, our_handler_is_put_in_place_and_no_call_is_interrupted) {
-  seen->takes = true;
-  seen->own = GetParam().second;
+  shared->takes = true;
+  shared->own = GetParam().second;
   begin();
-  expect_poked(poke(child_, 0, reinterpret_cast<std::uint64_t>(&seen->desk), Deadline(std::chrono::seconds(20))));
-  EXPECT_EQ(seen->desk.found.handler, GetParam().second);
-  EXPECT_EQ(seen->others, 0U);
+  expect_poked(poke(child_, 0, reinterpret_cast<std::uint64_t>(&shared->desk), Deadline(std::chrono::seconds(20))));
+  EXPECT_EQ(shared->desk.found.handler, GetParam().second);
+  EXPECT_EQ(shared->others, 0U);
   expect_undisturbed_end();
 }
 
@@ -254,10 +255,10 @@ TEST_F(PokeTest, a_process_that_has_become_another_program_is_left_alone) {
   const auto unmapped = poke(child_, 0, 4096, patience);
   ASSERT_FALSE(unmapped);
   EXPECT_EQ(unmapped.error().code, Errc::busy);
-  const auto no_mark = poke(child_, 0, reinterpret_cast<std::uint64_t>(&seen->desk), patience);
+  const auto no_mark = poke(child_, 0, reinterpret_cast<std::uint64_t>(&shared->desk), patience);
   ASSERT_FALSE(no_mark);
   EXPECT_EQ(no_mark.error().code, Errc::busy);
-  EXPECT_EQ(seen->poked, 0U);
+  EXPECT_EQ(shared->poked, 0U);
   expect_undisturbed_end();
 }
 

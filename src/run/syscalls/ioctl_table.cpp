@@ -115,7 +115,7 @@ constexpr Request kRequests[] = {
 };
 
 // _IOC of the kernel's headers: 8 bits number, 8 bits type, 14 bits size, 2 bits direction.
-constexpr std::uint32_t kWrite = 1, kRead = 2;  // as the program sees it
+constexpr std::uint32_t kWrites = 1, kReads = 2;  // as the program sees it
 constexpr std::uint32_t type_of(std::uint32_t request) {
   return request >> 8 & 0xFF;
 }
@@ -132,8 +132,8 @@ constexpr std::uint32_t kFirstInterfaceRequest = 0x8910, kPrivateRequests = 0x89
 
 constexpr Direction direction(std::uint32_t request) {
   const auto both = direction_of(request);
-  if ((both & kRead) == 0) return Direction::in;
-  return (both & kWrite) != 0 ? Direction::inout : Direction::out;
+  if ((both & kReads) == 0) return Direction::in;
+  return (both & kWrites) != 0 ? Direction::inout : Direction::out;
 }
 
 }  // namespace

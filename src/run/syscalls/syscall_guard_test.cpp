@@ -37,7 +37,7 @@ class Guarded {
   void* memory_;
 };
 
-struct Case {
+struct GuardCase {
   const char* name;
   std::size_t pointer;  // the argument under test
   std::array<std::uint64_t, kArguments> others;
@@ -47,7 +47,7 @@ std::uint64_t address(const void* pointer) {
   return reinterpret_cast<std::uint64_t>(pointer);
 }
 
-std::uint64_t number_of(std::string_view name) {
+std::uint64_t number_or_none(std::string_view name) {
   for (std::uint64_t number = 0; number < kEntries; ++number)
     if (entry(number).name == name) return number;
   return UINT64_MAX;
@@ -95,7 +95,7 @@ TEST(TableAgainstTheKernel, structures_are_as_long_as_it_says) {
   const std::uint32_t versions[][2] = {{0x19980330, 0}, {0x20080522, 0}};
   std::uint64_t scratch[64] = {};  // zeros, for the arguments that are not under test
   const auto other = address(scratch);
-  const Case cases[] = {
+  const GuardCase cases[] = {
       {"stat", 1, {root}},
       {"lstat", 1, {root}},
       {"fstat", 1, {event}},
@@ -164,8 +164,8 @@ TEST(TableAgainstTheKernel, structures_are_as_long_as_it_says) {
       {"get_robust_list", 2, {0, other}},
   };
   Guarded memory;
-  for (const Case& one : cases) {
-    Call call{number_of(one.name), one.others};
+  for (const GuardCase& one : cases) {
+    Call call{number_or_none(one.name), one.others};
     memory.clear();
     const auto bytes = claimed(call, one.pointer, memory);
     ASSERT_GT(bytes, 0U) << one.name;

@@ -6,11 +6,11 @@
 namespace comex::syscalls {
 namespace {
 
-constexpr std::uint64_t kIoctl = 16, kSetsockopt = 54, kPrctl = 157, kIoSetup = 206, kIoSubmit = 209,
-                        kSetTidAddress = 218, kSetRobustList = 273, kRseq = 334, kIoUringSetup = 425,
-                        kIoUringEnter = 426, kIoUringRegister = 427;
-constexpr std::uint64_t kSyscallDispatch = 59;  // of prctl
-constexpr std::uint64_t kXdp = 283;             // of setsockopt
+constexpr std::uint64_t kIoctlNumber = 16, kSetsockoptNumber = 54, kPrctlNumber = 157, kIoSetupNumber = 206,
+                        kIoSubmitNumber = 209, kSetTidAddressNumber = 218, kSetRobustListNumber = 273,
+                        kRseqNumber = 334, kIoUringSetupNumber = 425, kIoUringEnterNumber = 426,
+                        kIoUringRegisterNumber = 427;
+constexpr std::uint64_t kXdp = 283;  // of setsockopt
 // Types of requests: disks (three), file systems, perf, random, terminals, files (three), sockets, epoll, copies of
 // files, userfaultfd, name spaces.
 constexpr std::array<std::uint8_t, 15> kHarmless{0x00, 0x03, 0x12, 0x15, '$',  'R',  'T', 'X',
@@ -18,7 +18,7 @@ constexpr std::array<std::uint8_t, 15> kHarmless{0x00, 0x03, 0x12, 0x15, '$',  '
 constexpr std::uint32_t kUffdRegister = 0xC020AA00, kKvmMemory = 0x4020AE46, kKvmMemory2 = 0x40A0AE49;
 
 std::uint32_t request_of(const Call& call) noexcept {
-  return call.number == kIoctl ? static_cast<std::uint32_t>(call.arguments[1]) : 0;
+  return call.number == kIoctlNumber ? static_cast<std::uint32_t>(call.arguments[1]) : 0;
 }
 bool is_guest_memory(const Call& call) noexcept {
   return request_of(call) == kKvmMemory || request_of(call) == kKvmMemory2;
@@ -28,14 +28,14 @@ bool is_guest_memory(const Call& call) noexcept {
 
 Keeps keeps(const Call& call) noexcept {
   switch (call.number) {
-    case kIoSubmit:
-    case kSetTidAddress:
-    case kSetRobustList:
-    case kRseq: return Keeps::addresses;
-    case kIoUringSetup:
-    case kIoUringEnter:
-    case kIoUringRegister: return Keeps::unknown;
-    case kPrctl:
+    case kIoSubmitNumber:
+    case kSetTidAddressNumber:
+    case kSetRobustListNumber:
+    case kRseqNumber: return Keeps::addresses;
+    case kIoUringSetupNumber:
+    case kIoUringEnterNumber:
+    case kIoUringRegisterNumber: return Keeps::unknown;
+    case kPrctlNumber:
       return static_cast<std::uint32_t>(call.arguments[0]) == kSyscallDispatch ? Keeps::refused : Keeps::nothing;
     default: break;
   }
@@ -43,12 +43,12 @@ Keeps keeps(const Call& call) noexcept {
 }
 
 bool needs_message(const Call& call) noexcept {
-  return call.number == kIoUringSetup || call.number == kIoSetup || is_guest_memory(call);
+  return call.number == kIoUringSetupNumber || call.number == kIoSetupNumber || is_guest_memory(call);
 }
 
 bool may_pin(const Call& call) noexcept {
-  if (call.number == kSetsockopt) return static_cast<std::uint32_t>(call.arguments[1]) == kXdp;
-  if (call.number != kIoctl) return false;
+  if (call.number == kSetsockoptNumber) return static_cast<std::uint32_t>(call.arguments[1]) == kXdp;
+  if (call.number != kIoctlNumber) return false;
   const auto type = static_cast<std::uint8_t>(request_of(call) >> 8);
   return std::find(kHarmless.begin(), kHarmless.end(), type) == kHarmless.end();
 }

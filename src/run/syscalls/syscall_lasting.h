@@ -12,6 +12,9 @@
 
 namespace comex::syscalls {
 
+// The option of prctl that would take the gate away: PR_SET_SYSCALL_USER_DISPATCH.
+inline constexpr std::uint64_t kSyscallDispatch = 59;
+
 enum class Keeps : std::uint8_t {
   nothing,    // its own references to pages, at most (vmsplice, MSG_ZEROCOPY): what they show does not change
   addresses,  // addresses of all that the call announces: leave that memory to the kernel for good

@@ -46,7 +46,7 @@ static_assert(kTable.sound);
 constexpr std::uint64_t kMsgZerocopy = 0x4000000;
 constexpr std::uint64_t kDuplicate = 0, kDuplicateCloexec = 1030;
 constexpr std::uint64_t kIoctlType = 8, kUserfaultfdType = 0xAA, kKvmType = 0xAE;
-constexpr std::uint64_t kSyscallDispatch = 59, kSetMm = 35;
+constexpr std::uint64_t kSetMm = 35;
 constexpr std::uint64_t kTcp = 6, kTcpZerocopyReceive = 35;
 
 bool is_zerocopy(const Call& call) noexcept {
