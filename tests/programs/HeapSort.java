@@ -12,7 +12,7 @@ public class HeapSort {
     Random random = new Random(seed);
     PriorityQueue<Item> heap = new PriorityQueue<>((a, b) -> Long.compare(a.key, b.key));
     HashMap<String, Item> names = new HashMap<>();
-    for (int i = 0; i < 150_000; ++i) {
+    for (int i = 0; i < 80_000; ++i) {
       Item item = new Item(random.nextLong(), "item " + i);
       heap.add(item);
       names.put(item.name, item);
