@@ -30,7 +30,8 @@ ControlPeer::~ControlPeer() {
   if (greeter_.client()->medium == Medium::shm) node_.ledger.end(*greeter_.client());
 }
 
-Peer::Want ControlPeer::step() noexcept {
+// Expected throws only where the other of the two is asked for.
+Peer::Want ControlPeer::step() noexcept {  // NOLINT(bugprone-exception-escape)
   const auto turn_ends = Clock::now() + kTurn;
   for (bool first = true; first || Clock::now() < turn_ends; first = false) {
     if (!out_.empty()) {

@@ -23,7 +23,7 @@ class ControlPeer final : public Peer {
   // A client on the Unix socket whose control connection ends has ended; others have the lease to come back.
   ~ControlPeer() override;
 
-  Want step() noexcept override;
+  Want step() noexcept override;  // NOLINT(bugprone-exception-escape)
   [[nodiscard]] int fd() const noexcept override { return stream_->fd(); }
   [[nodiscard]] bool overdue(Clock::time_point now) const noexcept override;
   [[nodiscard]] std::optional<Clock::time_point> greeting_since(bool local) const noexcept override;
