@@ -133,7 +133,7 @@ TEST_F(RunBackup, a_disk_without_room_for_all_of_it) {
   const TestNode node;
   // A disk that nobody else sees, and that goes with the program.
   auto program = start(
-      node.url(Over::shm).text(), "24", {"--hard", "400M", "--backup-size", "64M"},
+      node.url(Over::shm).text(), "48", {"--hard", "400M", "--backup-size", "64M"},
       {"/usr/bin/unshare", "--mount", "/bin/sh", "-c", R"(mount -t tmpfs -o size=8m none "$0" && exec "$@")", disk_});
   ASSERT_EQ(program.read_line(), "filled") << program.errors();
   EXPECT_TRUE(says(program, "--backup " + disk_ + ": no more room: No space left on device")) << program.errors();
@@ -144,7 +144,7 @@ TEST_F(RunBackup, a_disk_without_room_for_all_of_it) {
 
 TEST_F(RunBackup, a_bound_that_is_reached) {
   const TestNode node;
-  auto program = start(node.url(Over::shm).text(), "24", {"--hard", "400M", "--backup-size", "8M"});
+  auto program = start(node.url(Over::shm).text(), "48", {"--hard", "400M", "--backup-size", "8M"});
   ASSERT_EQ(program.read_line(), "filled") << program.errors();
   EXPECT_TRUE(says(program, "the program keeps its pages here beyond --local")) << program.errors();
   EXPECT_EQ(program.ask("end"), "wrong 0");
