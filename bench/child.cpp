@@ -50,7 +50,8 @@ Child& Child::operator=(Child&& other) noexcept {
   return *this;
 }
 
-Expected<Child> Child::spawn(const std::vector<std::string>& arguments, const std::string& log, int out, int cgroup) {
+Expected<Child> Child::spawn(const std::vector<std::string>& arguments, const std::string& log, int out, int cgroup,
+                             int in) {
   // Everything that allocates happens before the fork: another thread may hold malloc's locks.
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -72,7 +73,7 @@ Expected<Child> Child::spawn(const std::vector<std::string>& arguments, const st
   if (pid == 0) {
     tie_to_parent(parent);
     if (cgroup >= 0 && ::write(cgroup, "0", 1) != 1) ::_exit(kCannotJoinCgroup);  // "0" is whoever writes it
-    ::dup2(null_fd.get(), STDIN_FILENO);
+    ::dup2(in >= 0 ? in : null_fd.get(), STDIN_FILENO);
     ::dup2(out >= 0 ? out : log_fd.get(), STDOUT_FILENO);
     ::dup2(log_fd.get(), STDERR_FILENO);
     ::execvpe(argv[0], argv.data(), environment.data());

@@ -28,11 +28,11 @@ class Child {
   Child& operator=(Child&& other) noexcept;
   ~Child() { stop(); }
 
-  // Runs arguments[0], looked for in PATH. Its output goes to `log` (created), its input is empty; `out` takes its
-  // standard output instead where given. `cgroup`, where given, is the open cgroup.procs of the control group that it
-  // joins before the program starts.
+  // Runs arguments[0], looked for in PATH. Its output goes to `log` (created); `out` takes its standard output instead
+  // where given. `cgroup`, where given, is the open cgroup.procs of the control group that it joins before the program
+  // starts. Its input is `in`, or empty.
   static Expected<Child> spawn(const std::vector<std::string>& arguments, const std::string& log, int out = -1,
-                               int cgroup = -1);
+                               int cgroup = -1, int in = -1);
   // Runs `body` in a forked child, which ends with what it returns.
   // REQUIRES: this process has one thread.
   static Expected<Child> fork(const std::function<int()>& body);

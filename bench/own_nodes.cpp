@@ -7,20 +7,27 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <memory>
 #include <sstream>
 #include <system_error>
+#include <thread>
 
 #include "base/units.h"
 #include "bench/interrupt.h"
 #include "cli/command_line.h"
+#include "fabric/connect.h"
+#include "fabric/link.h"
 #include "fabric/socket.h"
 
 namespace comex::bench {
 
 namespace {
 
-constexpr Millis kReadyTimeout{15'000};  // the arena is touched page by page first
+constexpr Millis kSettleTimeout{60'000};
+constexpr Millis kSettleLook{5};
+constexpr Millis kReadyTimeout{60'000};  // the arena is touched page by page first, on a machine that may be busy
 
 bool may_lock(std::uint64_t bytes) {
   rlimit limit{};
@@ -119,6 +126,20 @@ Expected<ReadyLine> parse_ready_line(const std::string& line) {
   }
   if (tcp && shm) return found;
   return Error{Errc::io, fmt::format("a memory node of our own said '{}' instead of where it listens", line)};
+}
+
+void OwnNodes::settle() const {
+  const Deadline deadline(kSettleTimeout);
+  for (const OwnNode& node : nodes_) {
+    LinkOptions options;
+    options.observe = true;
+    const Expected<std::unique_ptr<Link>> link = connect(node.shm, options);
+    while (link && !deadline.passed() && !interrupted()) {
+      const auto status = (*link)->status();
+      if (!status || status->load.free_frames >= std::min(status->frames, status->goal)) break;
+      std::this_thread::sleep_for(kSettleLook);
+    }
+  }
 }
 
 Expected<OwnNodes> OwnNodes::start(const std::string& folder, unsigned count, std::uint64_t memory) {

@@ -24,6 +24,9 @@ class OwnNodes {
   static Expected<OwnNodes> start(const std::string& folder, unsigned count, std::uint64_t memory);
 
   [[nodiscard]] const std::vector<OwnNode>& nodes() const { return nodes_; }
+  // Until all their memory is free again, and renewed. After a client has gone a node is at that for a while, and takes
+  // a core from whoever is measured then. No longer than a minute, and not at all for one that does not answer.
+  void settle() const;
   // What clients on TCP must know.
   [[nodiscard]] const std::string& secret() const { return secret_; }
   // ... and the file it is in.

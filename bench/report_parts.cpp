@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <thread>
 
 namespace comex::bench {
@@ -33,11 +34,13 @@ std::string note_lines(const std::vector<Skipped>& skipped, double load_before) 
 
 std::string goal_lines(const std::vector<Goal>& goals, bool colour) {
   std::string text = "goals\n";
+  std::size_t widest = 36;
+  for (const Goal& goal : goals) widest = std::max(widest, goal.name.size());
   for (const Goal& goal : goals) {
     const std::string_view paint = !goal.met ? "\x1b[33m" : *goal.met ? "\x1b[32m" : "\x1b[31m";
     const std::string padded = fmt::format("{:<8}", result_word(goal));
-    text += fmt::format("  {}{:<38}{:<32}{}\n", colour ? fmt::format("{}{}\x1b[0m", paint, padded) : padded, goal.name,
-                        goal.wanted, goal.figure);
+    text += fmt::format("  {}{:<{}}{:<32}{}\n", colour ? fmt::format("{}{}\x1b[0m", paint, padded) : padded, goal.name,
+                        widest + 2, goal.wanted, goal.figure);
   }
   return text;
 }

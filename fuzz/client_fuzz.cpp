@@ -277,6 +277,7 @@ class FuzzedLane {
 
   void submit();
   void expect_request(const Job& job);
+  static bool is_reply_to(const Job& job, const Header& header);
   void answer();
   void progress();
   void wait();
@@ -390,6 +391,15 @@ void FuzzedLane::expect_request(const Job& job) {
   requests_.insert(requests_.end(), request.begin(), request.end());
 }
 
+// Whatever it says: done, with the pages that were asked for, or refused.
+bool FuzzedLane::is_reply_to(const Job& job, const Header& header) {
+  const bool reads = job.transfer->direction == Direction::read;
+  Header expected = reply_header(reads ? Type::read : Type::write, job.tag);
+  expected.status = header.status;
+  if (reads && header.status == 0) expected.payload = job.transfer->pages() * kPageSize;
+  return header == expected;
+}
+
 // Mostly a proper reply to the oldest transfer that has none, mostly whole.
 void FuzzedLane::answer() {
   if (!late_.empty()) {
@@ -411,9 +421,7 @@ void FuzzedLane::answer() {
   const wire::Bytes pages(proper.payload, job.fill);
   wire::Bytes bytes = joined(header, pages);
   if (header != proper) {
-    const bool refusal = header.status != 0 && header.payload == 0;
-    header.status = proper.status;
-    insulted_ = insulted_ || (calm_ && !(refusal && header == proper));
+    insulted_ = insulted_ || (calm_ && !is_reply_to(job, header));
     calm_ = false;
   } else {
     job.answered = true;

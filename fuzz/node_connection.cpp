@@ -48,6 +48,7 @@ void Connection::greet(const Greeting& greeting) {
   hello.pid = 42;
   hello.name = greeting.name;
   if (greeting.joins != nullptr) hello.client = greeting.joins->id;
+  if (greeting.ticket != nullptr) hello.client = ClientId{greeting.ticket->number};
   hello.nonce.fill(std::byte{0x11});
   wire::Transcript said;
   said.hello = wire::encode(hello);
@@ -59,27 +60,40 @@ void Connection::greet(const Greeting& greeting) {
   version_ = wire::decode<wire::HelloReply>(said.hello_reply)->version;
   require(version_ == std::min(wire::kVersion, hello.version_max), "the latest common version is spoken");
 
-  const std::string& secret = world_.node().secret;
-  const bool joins = greeting.joins != nullptr;
-  const auto key = joins                    ? wire::ByteView(greeting.joins->key)
-                   : medium_ == Medium::shm ? wire::ByteView()
-                                            : wire::ByteView(std::as_bytes(std::span(secret)));
+  const wire::ByteView key = key_for(greeting);
   wire::Proof proof{wire::client_proof(key, said)};
   if (greeting.wrong_proof) proof.mac[7] ^= std::byte{1};
   const Errc expected = expected_at_proof(greeting);
   proof_is_right_ = expected == Errc::ok;
   const auto body = ask(Type::proof, wire::encode(proof));
-  require(last_status_ == expected, "the node lets in those who may come in, and nobody else");
+  const bool ran_out = greeting.ticket != nullptr && expected == Errc::ok && world_.tickets_may_run_out();
+  require(last_status_ == expected || (ran_out && last_status_ == Errc::denied),
+          "the node lets in those who may come in, and nobody else");
   if (!body) return;
 
   const auto reply = wire::decode<wire::ProofReply>(*body);
   require(reply && wire::same(reply->mac, wire::node_proof(key, said, *reply)), "the node proves itself");
   require(reply->frames == kFrames && reply->slab_order == Arena::kMinSlabOrder, "the node tells its size");
-  require((reply->client == ClientId{}) == (greeting.purpose == Purpose::observe), "only an observer is nobody");
-  if (joins) client_ = greeting.joins;
-  if (greeting.purpose == Purpose::begin) {
-    client_ = &world_.begun(reply->client, wire::session_key(key, said, reply->client), medium_, uid_);
+  const bool nobody = greeting.purpose == Purpose::observe || greeting.purpose == Purpose::pull;
+  require((reply->client == ClientId{}) == nobody, "only who observes, or comes by a ticket, is nobody");
+  come_in(greeting, wire::session_key(key, said, reply->client), reply->client);
+}
+
+// On the Unix socket there is no secret.
+wire::ByteView Connection::key_for(const Greeting& greeting) const {
+  if (greeting.ticket != nullptr) return greeting.ticket->key;
+  if (greeting.joins != nullptr) return greeting.joins->key;
+  return medium_ == Medium::shm ? wire::ByteView() : std::as_bytes(std::span(world_.node().secret));
+}
+
+void Connection::come_in(const Greeting& greeting, const wire::SessionKey& session_key, ClientId id) {
+  if (greeting.ticket != nullptr) {
+    greeting.ticket->used = true;
+    ticket_ = greeting.ticket;
+    client_ = ticket_->client;
   }
+  if (greeting.joins != nullptr) client_ = greeting.joins;
+  if (greeting.purpose == Purpose::begin) client_ = &world_.begun(id, session_key, medium_, uid_);
   if (greeting.purpose == Purpose::resume) ++client_->coming;
   if (client_ != nullptr) coming_ = client_->coming;
 }
@@ -92,7 +106,11 @@ Errc Connection::expected_at_proof(const Greeting& greeting) const {
   } else if (greeting.purpose == Purpose::resume || greeting.purpose == Purpose::lane) {
     return Errc::fenced;  // of nobody
   }
-  if (greeting.wrong_proof || greeting.purpose == Purpose::pull) return Errc::denied;  // nobody has such a ticket
+  if (greeting.wrong_proof) return Errc::denied;
+  if (greeting.purpose == Purpose::pull) {
+    const bool good = greeting.ticket != nullptr && greeting.ticket->is_good();
+    return good && medium_ == Medium::tcp ? Errc::ok : Errc::denied;
+  }
   const bool full = world_.live_clients() >= kMaxClients;
   return greeting.purpose == Purpose::begin && full ? Errc::busy : Errc::ok;
 }
@@ -143,7 +161,7 @@ void Connection::work() {
       return close();
     }
     if (want == Peer::Want::hand_over) {
-      peer_ = static_cast<ControlPeer&>(*peer_).into_lane();
+      peer_ = static_cast<ControlPeer&>(*peer_).become();
       lane_ = true;
       continue;
     }
@@ -203,6 +221,7 @@ void Connection::follow_request() {
   std::size_t bytes = 0;
   for (const auto& extent : current_.segments) bytes += extent.bytes();
   malformed_ = current_.header.payload != (type == Type::write ? bytes : 0);
+  malformed_ = malformed_ || (ticket_ != nullptr && type == Type::write);
   if (malformed_) return;
   pages_due_ = current_.header.payload;
   if (pages_due_ == 0) pending_.push_back(std::move(current_));
@@ -333,7 +352,9 @@ void Connection::check_control_reply(const Request& request, Errc status, wire::
                                    [&](const Extent& extent) { return client_->holds(extent); });
       if (!all) return require(status == Errc::denied, "a ticket is for frames that are held");
       if (status == Errc::busy) return;
-      return require(status == Errc::ok && wire::decode<wire::TicketReply>(body), "a ticket is given to the holder");
+      const auto reply = wire::decode<wire::TicketReply>(body);
+      require(status == Errc::ok && reply, "a ticket is given to the holder");
+      return world_.gave_ticket(*client_, asked->extents, *reply);
     }
     case Type::bye: require(status == Errc::ok, "a farewell is answered"); return world_.ended(*client_);
     default: return require(status == Errc::invalid, "what is no control call is refused");
@@ -351,10 +372,16 @@ void Connection::check_lane_reply(const Request& request, const Header& header) 
   // A request that came in pieces, or whose reply had to wait, was judged at a time we cannot tell.
   if (request.turn != turn_ || held_back_) return;
   if (superseded()) return require(status != Errc::ok, "no page moves on a lane that was given up");
-  const bool held = std::all_of(request.segments.begin(), request.segments.end(),
-                                [&](const Extent& extent) { return client_->holds(extent); });
-  const Errc refusal = client_->ended ? Errc::fenced : Errc::denied;
-  require(status == (held ? Errc::ok : refusal), "pages are moved exactly if their frames are held");
+  require(status == expected_on_lane(request.segments), "pages are moved exactly if their frames are held");
+}
+
+// The first frames that may not be moved decide.
+Errc Connection::expected_on_lane(const std::vector<Extent>& segments) const {
+  for (const Extent& extent : segments) {
+    if (ticket_ != nullptr && !ticket_->opens(extent)) return Errc::denied;
+    if (!client_->holds(extent)) return client_->ended ? Errc::fenced : Errc::denied;
+  }
+  return Errc::ok;
 }
 
 // --- its end ---
@@ -363,17 +390,15 @@ void Connection::look_in_an_hour() {
   if (!open()) return;
   const bool late = peer_->overdue(Clock::now() + std::chrono::hours(1));
   const bool amid = !partial_.empty() || pages_due_ > 0 || !pending_.empty();
-  const bool expected = !greeted_ || amid || superseded() || (client_ != nullptr && client_->ended);
+  const bool over = superseded() || (client_ != nullptr && client_->ended) || ticket_ != nullptr;
+  const bool expected = !greeted_ || amid || over;
   require(late == expected || held_back_, "connections that are stuck, fenced or given up are closed, others are not");
   if (late) close();
 }
 
 void Connection::close() {
   if (!open()) return;
-  peer_.reset();
-  // Over shm nobody but this connection could tell that the client has gone.
-  if (!greeted_ || lane_ || client_ == nullptr || superseded()) return;
-  if (medium_ == Medium::shm && !client_->ended) world_.ended(*client_);
+  peer_.reset();  // the client has its lease: that there is no process behind it cannot be seen on this line
 }
 
 }  // namespace comex::fuzz

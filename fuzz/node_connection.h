@@ -33,7 +33,8 @@ class Connection {
 
   struct Greeting {
     wire::Purpose purpose = wire::Purpose::begin;
-    Known* joins = nullptr;  // resume, lane
+    Known* joins = nullptr;         // resume, lane
+    KnownTicket* ticket = nullptr;  // pull
     std::uint16_t version_min = wire::kVersion;
     std::uint16_t version_max = wire::kVersion;
     std::string name;
@@ -81,6 +82,9 @@ class Connection {
   void check_greeting_reply(const Request& request, Errc status);
   void check_control_reply(const Request& request, Errc status, wire::ByteView body);
   void check_lane_reply(const Request& request, const wire::Header& header);
+  [[nodiscard]] Errc expected_on_lane(const std::vector<Extent>& segments) const;
+  [[nodiscard]] wire::ByteView key_for(const Greeting& greeting) const;
+  void come_in(const Greeting& greeting, const wire::SessionKey& session_key, ClientId id);
   [[nodiscard]] Errc expected_at_proof(const Greeting& greeting) const;
   std::optional<wire::Bytes> ask(wire::Type type, wire::ByteView body);
 
@@ -90,7 +94,8 @@ class Connection {
   std::shared_ptr<MemoryLine> line_ = std::make_shared<MemoryLine>();
   std::unique_ptr<Peer> peer_;
   Known* client_ = nullptr;
-  std::uint32_t coming_ = 0;  // of the client, when this connection was made
+  const KnownTicket* ticket_ = nullptr;  // what opened this lane, if it is not the client's own
+  std::uint32_t coming_ = 0;             // of the client, when this connection was made, or the ticket given
   std::uint16_t version_ = wire::kVersion;
   bool greeted_ = false;
   bool lane_ = false;

@@ -1,7 +1,7 @@
 // All that a memory node hears from the network: handshakes, control calls, reads and writes of pages, whole or in
 // pieces, from several connections in turn. See node_world.h and node_connection.h for what is checked.
 //
-// The last byte of an input chooses how it is used: as raw bytes for a connection in one of three states, or as a list
+// The last byte of an input chooses how it is used: as raw bytes for a connection in one of four states, or as a list
 // of things that clients do, most of them proper messages, so that the depths of the node are reached.
 #include <fuzzer/FuzzedDataProvider.h>
 
@@ -20,6 +20,7 @@ using namespace comex;
 using fuzz::Connection;
 using fuzz::kFrames;
 using fuzz::Known;
+using fuzz::KnownTicket;
 using fuzz::kSlabFrames;
 using fuzz::MemoryLine;
 using fuzz::NodeWorld;
@@ -83,6 +84,22 @@ void raw_lane(FuzzedDataProvider& input) {
   send_raw(input, lane);
 }
 
+// Opened by a ticket for some of the client's frames.
+void raw_ticket_lane(FuzzedDataProvider& input) {
+  NodeWorld world;
+  Connection control(world, Medium::tcp, kUid);
+  control.greet({.purpose = Purpose::begin});
+  control.send(fuzz::message(Type::grant, 1, wire::encode(wire::Grant{8, 3})));
+  control.deliver();
+  std::uint32_t first = 0;
+  while (!control.client()->held[first]) ++first;
+  control.send(fuzz::message(Type::ticket, 2, wire::encode_extents(std::array{Extent{FrameNo{first}, 4}})));
+  control.deliver();
+  Connection lane(world, Medium::tcp, kUid);
+  lane.greet({.purpose = Purpose::pull, .ticket = world.tickets().front().get()});
+  send_raw(input, lane);
+}
+
 // --- things that clients do ---
 
 class Play {
@@ -94,6 +111,7 @@ class Play {
   // Connections come and go, clients stay until they end: nullptr if there is none.
   Connection* some_connection(bool lane);
   Known* some_client();
+  KnownTicket* some_ticket();
   std::uint32_t some_frame(const Known* client);
   Extent some_extent(const Known* client);
   std::vector<Extent> some_extents(const Known* client, std::size_t most);
@@ -188,6 +206,12 @@ Known* Play::some_client() {
   return clients[input_.ConsumeIntegralInRange<std::size_t>(0, clients.size() - 1)].get();
 }
 
+KnownTicket* Play::some_ticket() {
+  const auto& tickets = world_.tickets();
+  if (tickets.empty()) return nullptr;
+  return tickets[input_.ConsumeIntegralInRange<std::size_t>(0, tickets.size() - 1)].get();
+}
+
 std::uint32_t Play::some_frame(const Known* client) {
   switch (input_.ConsumeIntegralInRange<int>(0, 9)) {
     case 0: return world_.bystander_frames().first.value + input_.ConsumeIntegralInRange<std::uint32_t>(0, 4);
@@ -227,8 +251,10 @@ void Play::connect() {
   const auto purpose = static_cast<Purpose>(input_.ConsumeIntegralInRange<int>(0, 4));
   Connection::Greeting greeting{.purpose = purpose, .name = input_.ConsumeRandomLengthString(70)};
   if (purpose == Purpose::resume || purpose == Purpose::lane) greeting.joins = some_client();
+  if (purpose == Purpose::pull) greeting.ticket = some_ticket();
   Medium medium = input_.ConsumeBool() ? Medium::tcp : Medium::shm;
   if (greeting.joins != nullptr) medium = greeting.joins->medium;
+  if (greeting.ticket != nullptr) medium = Medium::tcp;
   uid_t uid = kUid;
   // One in a few is not as it should be.
   switch (input_.ConsumeIntegralInRange<int>(0, 15)) {
@@ -346,6 +372,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 0: raw_stranger(input); break;
     case 1: raw_client(input); break;
     case 2: raw_lane(input); break;
+    case 3: raw_ticket_lane(input); break;
     default: Play(input).run(); break;
   }
   return 0;

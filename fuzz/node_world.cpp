@@ -51,6 +51,12 @@ bool Known::holds_any_of_slab(std::uint32_t slab) const {
   return any;
 }
 
+bool KnownTicket::opens(const Extent& extent) const {
+  return std::any_of(extents.begin(), extents.end(), [&](const Extent& open) {
+    return open.first.value <= extent.first.value && extent.end() <= open.end();
+  });
+}
+
 NodeWorld::NodeWorld() : arena_(shared_arena()) {
   ledger_ = std::make_unique<Ledger>(
       arena_, LedgerConfig{.lease = kLease, .max_clients = kMaxClients, .max_grant = LedgerConfig{}.max_grant});
@@ -186,6 +192,12 @@ void NodeWorld::mapped(Known& client, std::uint32_t slab) {
 void NodeWorld::ended(Known& client) {
   client.ended = true;
   client.held.reset();
+}
+
+void NodeWorld::gave_ticket(Known& client, const std::vector<Extent>& extents, const wire::TicketReply& reply) {
+  for (const auto& other : tickets_) require(other->number != reply.number, "a ticket's number is its own");
+  tickets_.push_back(std::make_unique<KnownTicket>(
+      KnownTicket{&client, client.coming, reply.number, wire::ticket_key(client.key, reply), extents, false}));
 }
 
 void NodeWorld::may_write(Known& client, std::span<const Extent> extents) {

@@ -22,6 +22,7 @@
 #include "node/client.h"
 #include "node/context.h"
 #include "node/ledger.h"
+#include "node/tickets.h"
 #include "wire/auth.h"
 #include "wire/message.h"
 
@@ -52,6 +53,20 @@ struct Known {
   [[nodiscard]] bool holds_any_of_slab(std::uint32_t slab) const;
 };
 
+// A ticket that the node has given to a client.
+struct KnownTicket {
+  Known* client = nullptr;
+  std::uint32_t coming = 0;  // of the client, when it was given
+  std::uint64_t number = 0;
+  wire::SessionKey key{};
+  std::vector<Extent> extents;
+  bool used = false;
+
+  // Whether it still opens a lane, as long as it is not too old: see tickets_may_run_out().
+  [[nodiscard]] bool is_good() const { return !used && !client->ended && client->coming == coming; }
+  [[nodiscard]] bool opens(const Extent& extent) const;
+};
+
 class NodeWorld {
  public:
   NodeWorld();
@@ -63,6 +78,10 @@ class NodeWorld {
 
   [[nodiscard]] NodeContext& node() { return *node_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Known>>& clients() const { return clients_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<KnownTicket>>& tickets() const { return tickets_; }
+  // An input takes far less time than tickets are good for, but for one that a busy machine has kept waiting: then the
+  // first may be too old by the node's clock, which is this one.
+  [[nodiscard]] bool tickets_may_run_out() const { return Clock::now() >= began_ + Tickets::Config{}.life; }
   [[nodiscard]] std::uint32_t live_clients() const;  // with the bystander
   [[nodiscard]] const Extent& bystander_frames() const { return bystander_frames_; }
 
@@ -74,6 +93,7 @@ class NodeWorld {
   void given_back(Known& client, const std::vector<Extent>& extents);
   void mapped(Known& client, std::uint32_t slab);
   void ended(Known& client);
+  void gave_ticket(Known& client, const std::vector<Extent>& extents, const wire::TicketReply& reply);
   // Bytes of a write to these frames are about to come in: where the client holds them, they may change.
   void may_write(Known& client, std::span<const Extent> extents);
   // Pages that the node sends to this client.
@@ -92,12 +112,14 @@ class NodeWorld {
   void check_bystander() const;
   void check_rest_untouched() const;
 
+  const Clock::time_point began_ = Clock::now();
   Arena& arena_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<NodeContext> node_;
   std::shared_ptr<Client> bystander_;
   Extent bystander_frames_;
   std::vector<std::unique_ptr<Known>> clients_;
+  std::vector<std::unique_ptr<KnownTicket>> tickets_;
   unsigned families_ = 0;
   std::array<std::byte, kSlabs> mapped_by_{};  // by slab: the mark of the family that may have it mapped
   FrameSet stained_;                           // frames that may hold somebody's bytes

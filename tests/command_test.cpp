@@ -29,6 +29,12 @@ class Command : public testing::Test {
   TestFolder folder_;
 };
 
+TEST_F(Command, what_is_not_known_is_named) {
+  expect_refusal(run({"status", "--jsn"}), 2, "unknown option '--jsn'; see `comex status --help`");
+  expect_refusal(run({"status", "all"}), 2, "'all' was not expected");
+  expect_refusal(run({"statsu"}), 2, "unknown command 'statsu'");
+}
+
 // --- serve ---
 
 TEST_F(Command, serve_says_where_it_serves) {

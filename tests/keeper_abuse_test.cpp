@@ -1,10 +1,11 @@
-// What no honest process says to its keeper, and what becomes of the others.
+// What no honest process says to its keeper, or only late, and what becomes of the others.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "base/wait_ready.h"
@@ -163,6 +164,37 @@ TEST_P(KeeperAbuse, noise) {
     }
   }
   EXPECT_TRUE(kept_.processes_soon(1));
+}
+
+// A node restarts while nobody has a frame there: the next session has the same id. A process that sees the end of the
+// old one by itself says so when the keeper is further already.
+TEST(KeeperLateWords, broken_lanes_of_a_session_that_ended_without_a_frame) {
+  for (const Over over : {Over::shm, Over::tcp}) {
+    Kept kept(over);
+    const Raw raw(kept);
+    raw.hello();
+    raw.say(kw::Type::want, kw::Want{1});
+    std::vector<std::byte> granted;
+    ASSERT_TRUE(raw.hear(kw::Type::grant, &granted));
+    raw.say(kw::Type::give_back, kw::Runs{1}, {kw::run_at(granted, 0)});
+    ASSERT_TRUE(wait_until([&] { return kept.in_use_at(0) == 0; }));
+    const NodeId node = kept.pool().status()[0].node;
+    const auto session = [&] {
+      const auto link = kept.pool().enter(node);
+      return link ? std::optional(link->session().boot_id) : std::nullopt;
+    };
+    const auto before = session();
+    kept.stop_node();
+    kept.start_node();
+    ASSERT_TRUE(wait_until([&] { return session() && session() != before; }));
+    // Who gets frames there has heard of the new session, and so has the keeper.
+    const auto other = kept.outpost();
+    ASSERT_FALSE(take_exactly(*other, 1).empty());
+    ASSERT_EQ(kept.pool().status()[0].node, node);
+    raw.say(kw::Type::lanes, kw::NodeRef{node, 0});
+    raw.say(kw::Type::want, kw::Want{1});
+    EXPECT_TRUE(raw.hear(kw::Type::grant)) << over;
+  }
 }
 
 }  // namespace

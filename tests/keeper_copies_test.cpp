@@ -175,6 +175,15 @@ TEST_P(KeeperCopies, one_node_after_the_other_is_lost) {
     return made;
   }();
   std::vector<std::vector<std::vector<comex::Run>>> held(outposts.size());
+  const auto all_have_two = [&] {
+    for (const auto& outpost : outposts) outpost->tend();
+    for (std::size_t o = 0; o < outposts.size(); ++o) {
+      for (std::size_t seed = 0; seed < held[o].size(); ++seed) {
+        if (!has_seed_everywhere(*outposts[o], held[o][seed], seed, 2)) return false;
+      }
+    }
+    return true;
+  };
   for (std::size_t round = 0; round < 6; ++round) {
     for (std::size_t o = 0; o < outposts.size(); ++o) {
       for (std::uint64_t i = 0; i < 4; ++i) {
@@ -191,6 +200,9 @@ TEST_P(KeeperCopies, one_node_after_the_other_is_lost) {
       for (const auto& run : held[o][round]) outposts[o]->give_back(run);
       held[o][round].clear();
     }
+    // One at a time: what was written while a node did not answer has one copy at first. By the map, and by what each
+    // process can reach: what the keeper says of itself may be older than the last loss.
+    ASSERT_TRUE(wait_until(all_have_two)) << round;
     const std::uint64_t mended = kept.keeper().status().mended;
     bool used = false;
     for (std::size_t o = 0; o < outposts.size(); ++o) {
@@ -203,6 +215,7 @@ TEST_P(KeeperCopies, one_node_after_the_other_is_lost) {
       }
     }
     kept.start_node(round % 3);
+    ASSERT_TRUE(wait_until(all_have_two)) << round;
     ASSERT_TRUE(!used || mended_soon(kept, {outposts[0].get(), outposts[1].get()}, mended)) << round;
   }
 }

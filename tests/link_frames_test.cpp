@@ -273,10 +273,9 @@ TEST_P(LinkFrames, heirs_have_heirs) {
   EXPECT_TRUE(node_.all_free_soon());
 }
 
-// --- a cut connection (tcp, tls: on shared memory the end of the connection is the end of the client) ---
+// --- a cut connection ---
 
 TEST_P(LinkFrames, resume_after_a_cut_connection_finds_the_frames) {
-  if (GetParam() == Over::shm) GTEST_SKIP() << "a client on the Unix socket ends with its connection";
   auto link = connect();
   const Extent frames = granted_extent(*link, 64);
   Pages pages(64, 40);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "fabric/dial.h"
 #include "fabric/socket.h"
 #include "support/certificates.h"
 #include "support/node.h"

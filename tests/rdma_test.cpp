@@ -247,6 +247,37 @@ TEST_F(RdmaMemoryTest, what_is_known_and_what_is_not_go_together) {
   EXPECT_TRUE(memory_.are(9));
 }
 
+// Frames in a row and memory in many places, more than one request can name; in the middle is a gap, and then a place
+// that the device does not know.
+TEST_F(RdmaMemoryTest, scattered_memory_is_gathered_for_frames_in_a_row) {
+  Pages other(1, 30);
+  std::vector<Segment> segments;
+  FrameNo next = frames_.first + 8;
+  const auto add = [&](std::uint32_t count, std::byte* local) {
+    segments.push_back(Segment{next, count, local});
+    next = next + count;
+  };
+  for (std::uint32_t i = 0; i < 12; ++i) add(1 + i % 3, memory_.page(60 - 4 * i));
+  next = next + 5;
+  for (std::uint32_t i = 0; i < 3; ++i) add(1, memory_.page(2 * i));
+  add(1, other.page(0));
+  add(1, memory_.page(1));
+  ASSERT_EQ(move(Direction::write, segments), Errc::ok);
+
+  Pages back(next.value - frames_.first.value);
+  ASSERT_EQ(read(*link_, Extent{frames_.first, back.count()}, back), Errc::ok);
+  const auto expect_there = [&](const Segment& segment, const std::byte* there) {
+    const std::size_t bytes = std::size_t{segment.count} << kPageShift;
+    EXPECT_EQ(std::memcmp(there, segment.local, bytes), 0) << "frame " << segment.first.value;
+  };
+  for (const Segment& segment : segments) expect_there(segment, back.page(segment.first.value - frames_.first.value));
+
+  memory_.clear();
+  other.clear();
+  ASSERT_EQ(move(Direction::read, segments), Errc::ok);
+  for (const Segment& segment : segments) expect_there(segment, back.page(segment.first.value - frames_.first.value));
+}
+
 TEST_F(RdmaMemoryTest, what_was_forgotten_is_copied_again) {
   link_->delist({memory_.data(), memory_.size()});
   ASSERT_EQ(write(*link_, Extent{frames_.first + 8, 64}, memory_), Errc::ok);
@@ -318,6 +349,27 @@ class RdmaCable : public RdmaNode {
 TEST_F(RdmaCable, a_peer_that_vanished_is_given_up_in_time) {
   cut_and_expect_all_to_end();
   mend();
+}
+
+// As a node that stands still for a while: a machine that is moved, or emulated, or very busy. The time-out of the link
+// says how long that may be, not the device's retries.
+TEST_F(RdmaCable, a_cable_that_is_mended_in_time_breaks_nothing) {
+  auto options = node_->options(Over::rdma);
+  options.transfer_timeout = Millis(20'000);
+  auto patient = comex::connect(node_->url(Over::rdma), options);
+  ASSERT_TRUE(patient) << patient.error().message;
+  const Extent frames = granted_extent(**patient, 64);
+  Pages pages(64, 3);
+  ASSERT_EQ(write(**patient, frames, pages), Errc::ok);
+  pages.clear();
+  cut();
+  Errc result = Errc::ok;
+  std::jthread reader([&] { result = read(**patient, frames, pages); });
+  std::this_thread::sleep_for(Millis(4000));
+  mend();
+  reader.join();
+  EXPECT_EQ(result, Errc::ok);
+  EXPECT_TRUE(pages.are(3));
 }
 
 TEST_F(RdmaCable, a_peer_that_vanished_is_found_again) {

@@ -163,7 +163,8 @@ TEST_F(RunKill, stopping_and_going_on) {
     return stat.find(") T ") != std::string::npos;
   };
   for (const auto& flags : {std::vector<std::string>{}, std::vector<std::string>{"--summary"}}) {
-    auto process = start(flags, {"/bin/sh", "-c", "echo ready; kill -TSTP $$; echo again"});
+    // Not SIGTSTP, as Ctrl-Z sends: it stops nobody where no shell is left that could let the group go on.
+    auto process = start(flags, {"/bin/sh", "-c", "echo ready; kill -STOP $$; echo again"});
     EXPECT_EQ(process.read_line(), "ready");
     EXPECT_TRUE(wait_until([&] { return stopped(process.pid()); })) << "the shell that waits sees it";
     process.go_on();

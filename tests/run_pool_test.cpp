@@ -58,7 +58,7 @@ TEST_F(RunPool, full_the_program_goes_on_and_recovers) {
   EXPECT_TRUE(says(program, "the pool is full (48.0 MiB of unix://")) << program.errors();
   EXPECT_EQ(program.ask("look"), "wrong 0");
   EXPECT_EQ(program.errors().find("within"), std::string::npos) << program.errors();
-  greedy.reset();
+  greedy->bye();
   EXPECT_TRUE(says(program, "the program is within --local 16.0 MiB again")) << program.errors();
   EXPECT_EQ(program.ask("end"), "wrong 0");
   EXPECT_EQ(program.wait(), 0) << program.errors();
@@ -110,6 +110,20 @@ TEST_P(RunLoss, the_program_is_stopped_and_told_which_node_it_was) {
   EXPECT_TRUE(says(program, "memory node " + url + " is lost, and with it the only copy of ")) << program.errors();
   EXPECT_EQ(program.read_line(), std::nullopt) << "nothing that it made of wrong bytes";
   EXPECT_TRUE(nothing_left_soon(variable));
+}
+
+// A client that has given up on an answer hangs up and comes back. Were it taken for one that has ended, the only
+// copies of its pages would be gone, because a node on the same machine was slow.
+TEST_F(RunPool, a_node_on_this_machine_that_did_not_answer_for_a_while) {
+  auto node = start_node({"--socket", folder_.path("node.sock"), "--lease", "60s"}, folder_.path("."), "64M");
+  auto program = start(node.shm->text(), "48", "400M");
+  EXPECT_EQ(program.read_line(), "filled") << program.errors();
+  ASSERT_TRUE(node.process.stop());
+  EXPECT_TRUE(says(program, "does not answer")) << program.errors();
+  node.process.go_on();
+  EXPECT_TRUE(says(program, "answers again")) << program.errors();
+  EXPECT_EQ(program.ask("end"), "wrong 0");
+  EXPECT_EQ(program.wait(), 0) << program.errors();
 }
 
 // Whoever has no handler for a signal can be ended by it while it waits for a page, and is told what it waits for.

@@ -40,10 +40,26 @@ TEST_F(RunRefusal, a_program_that_cannot_be_run) {
   expect(run({}, folder_.path(".")), 126, "folder");
 }
 
+TEST_F(RunRefusal, the_programs_arguments_are_its_own) {
+  const std::vector<std::string> words{"%s|", "[2,10]", "[]", "[", "", "{a,b}", "--", "-x", "--pool", "a b", "%s"};
+  for (const char* const mark : {"--", ""}) {
+    std::vector<std::string> line{"run"};
+    if (*mark != 0) line.emplace_back(mark);
+    line.emplace_back("/usr/bin/printf");
+    line.insert(line.end(), words.begin(), words.end());
+    EXPECT_EQ(run_comex(line, folder_.path(".")).output, "[2,10]|[]|[||{a,b}|--|-x|--pool|a b|%s|");
+  }
+}
+
 TEST_F(RunRefusal, a_program_that_the_runtime_cannot_be_loaded_into) {
   const std::string loader_cache = "/sbin/ldconfig";  // statically linked, on Debian
   if (!std::filesystem::exists(loader_cache)) GTEST_SKIP() << "no " << loader_cache;
   expect(run({}, loader_cache), 2, "statically linked");
+}
+
+TEST_F(RunRefusal, an_option_that_there_is_not) {
+  expect(run({"--bogus"}), 2, "unknown option '--bogus'; see `comex run --help`");
+  expect(run({"--local", "64M", "--lokal=2"}), 2, "unknown option '--lokal=2'");
 }
 
 TEST_F(RunRefusal, a_prefetcher_that_there_is_not) {

@@ -174,15 +174,19 @@ TEST_F(RunSeal, a_page_that_was_changed_on_its_way_is_read_again) {
   });
   auto program = start(proxy.url().text(), "");
   ASSERT_EQ(program.read_line(), "ready") << program.errors();
-  changed = 0;
+  const auto noticed = [&] { return program.errors().find(") was not what was sent there\n") != std::string::npos; };
+  // One that was brought ahead and that nobody came to use is not looked at: then another.
+  for (int tries = 0; tries < 20 && !noticed(); ++tries) {
+    changed = 0;
+    ASSERT_EQ(program.ask("look 0"), "wrong 0");
+    ASSERT_EQ(changed, 1);
+  }
+  EXPECT_TRUE(noticed()) << program.errors();
   EXPECT_EQ(program.ask("look 0"), "wrong 0");
-  EXPECT_EQ(changed, 1);
-  EXPECT_EQ(program.ask("look 0"), "wrong 0");
-  EXPECT_NE(program.errors().find(") was not what was sent there\n"), std::string::npos) << program.errors();
   (void)program.write_line("end");
   EXPECT_EQ(program.wait(), 0) << program.errors();
-  EXPECT_EQ(stats()["pages_wrong"], 1);
-  EXPECT_EQ(stats()["pages_mended"], 1);
+  EXPECT_GE(stats()["pages_wrong"], 1);
+  EXPECT_EQ(stats()["pages_mended"], stats()["pages_wrong"]);
 }
 
 }  // namespace

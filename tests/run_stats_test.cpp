@@ -57,6 +57,15 @@ TEST_F(RunStats, of_a_program_that_scans_and_writes) {
   EXPECT_NE(outcome.errors.find("from nodes"), std::string::npos) << outcome.errors;
 }
 
+TEST_F(RunStats, who_waits_for_other_threads_is_not_trapped) {
+  const Outcome outcome = run({"/usr/bin/python3", "-c", "import os\nfor i in range(5000): os.sched_yield()"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json json = stats();
+  ASSERT_TRUE(json.is_object());
+  EXPECT_GE(json["calls"]["direct"], 5000);
+  EXPECT_LT(json["calls"]["trapped"], 5000);
+}
+
 TEST_F(RunStats, leap_follows_a_stride_and_brings_nothing_at_random) {
   constexpr std::uint64_t kPages = 64 << 8;
   for (const std::string pass : {"stride10", "random"}) {

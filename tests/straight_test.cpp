@@ -247,11 +247,9 @@ class StraightHeldUp : public Straight {
   }
   // The node takes another: the last is over.
   void wait_until_over(Link& link) {
-    EXPECT_TRUE(wait_until([&] {
-      wire::Pull next = request();
-      next.covered_key = wire::cover_key(link.session().key, next.ticket, next.covered_key);  // wrong
-      return link.pull(next).has_value();
-    }));
+    wire::Pull next = request();
+    next.covered_key = wire::cover_key(link.session().key, next.ticket, next.covered_key);  // wrong
+    EXPECT_TRUE(wait_until([&] { return link.pull(next).has_value(); }));
     EXPECT_EQ(outcome(link), wire::PullState::failed);
   }
 

@@ -47,6 +47,7 @@ class EvictRounds {
     const std::string stats = folder_ + "/stats.json";
     const std::vector<std::string> command{beside_this_program("comex"),
                                            "run",
+                                           "--at-once",  // it may be over before the keeper would have woken it
                                            "--local",
                                            std::to_string(options_.local_bytes),
                                            "--pool",

@@ -54,7 +54,7 @@ Goal judge_one(const KeepFigures& figures, const Promise& promise) {
 }
 
 std::string row(const KeepFigures& figures, const KeepMetric& metric) {
-  std::string text = fmt::format("  {:<29}{:<8}", metric.name, metric.unit);
+  std::string text = fmt::format("  {:<30}{:<8}", metric.name, metric.unit);
   for (const Keeping keeping : kKeepings) {
     const auto middle = figures.middle(metric, keeping);
     text += fmt::format("{:>14}", middle ? number(*middle) : "-");
@@ -109,7 +109,7 @@ std::string to_text(const KeepFigures& figures, const std::vector<Goal>& goals, 
       "Medians of {} round{}; of waits the goals judge the longest. Ratios, within rounds, to one copy. held: frames "
       "of\n"
       "nodes for each page of the program that is there.\n\n"
-      "  {:<37}{:>14}{:>14}{:>14}{:>14}{:>14}\n",
+      "  {:<38}{:>14}{:>14}{:>14}{:>14}{:>14}\n",
       format_size(figures.set_bytes), format_size(figures.local_bytes), figures.nodes, figures.rounds,
       figures.rounds == 1 ? "" : "s", "", "one copy", "--replicas 2", "--code 4+1", "--replicas 2", "--code 4+1");
   for (const KeepMetric& metric : kKeepMetrics) text += row(figures, metric);

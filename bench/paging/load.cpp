@@ -44,7 +44,9 @@ class Load {
     result.fill_us = timed([this](Part& part) { fill(part); });
     if (options_.corrupt) memory_[*options_.corrupt % pages_].words[kLoadPageWords - 1] ^= 1;
     for (std::size_t pass = 0; pass < options_.passes.size(); ++pass) {
+      if (options_.asked && !wait_for_line()) break;
       result.passes.push_back({options_.passes[pass], timed([this, pass](Part& part) { visit(part, pass); })});
+      if (options_.asked) answer(result.passes.back().us * static_cast<double>(pages_) / 1e6);
     }
     result.pages_resident = count_resident();
     for (const Part& part : parts_) {
@@ -65,6 +67,17 @@ class Load {
     for (std::thread& thread : threads) thread.join();
     const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
     return time.count() / static_cast<double>(pages_);
+  }
+
+  static bool wait_for_line() {
+    int read = 0;
+    while ((read = std::getchar()) != EOF && read != '\n') {
+    }
+    return read == '\n';
+  }
+  static void answer(double seconds) {
+    std::printf("%.9f\n", seconds);
+    std::fflush(stdout);
   }
 
   // By the page table, which counts alike whoever fills it in. 0 where the kernel does not show it.

@@ -17,6 +17,7 @@ struct LoadOptions {
   unsigned threads = 1;  // each has its own part of the memory
   std::vector<Pattern> passes;
   std::uint64_t seed = 1;
+  bool asked = false;                    // waits for a line of input before each pass, and prints its seconds
   std::optional<std::uint64_t> corrupt;  // a page to spoil after the filling: shows that the check finds it
 };
 

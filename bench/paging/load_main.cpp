@@ -22,7 +22,7 @@ constexpr int kExitWrong = 1;
 constexpr int kExitBadUsage = 2;
 constexpr int kExitNoMemory = 3;
 constexpr const char* kUsage =
-    "usage: comex-paging-load [--set BYTES[K|M|G]] [--threads N] [--seed N] [--corrupt PAGE]\n"
+    "usage: comex-paging-load [--set BYTES[K|M|G]] [--threads N] [--seed N] [--corrupt PAGE] [--asked 1]\n"
     "                         --pass sequential|stride10|random|random-write ...\n";
 
 bool read_flag(std::string_view flag, std::string_view value, LoadOptions& options) {
@@ -37,6 +37,8 @@ bool read_flag(std::string_view flag, std::string_view value, LoadOptions& optio
     options.bytes = number;
   } else if (flag == "--seed") {
     options.seed = number;
+  } else if (flag == "--asked") {
+    options.asked = number != 0;
   } else if (flag == "--corrupt") {
     options.corrupt = number;
   } else if (flag == "--threads" && number > 0 && number <= 1024) {

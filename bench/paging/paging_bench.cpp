@@ -72,6 +72,7 @@ class PagingField {
   }
 
   [[nodiscard]] const std::vector<std::unique_ptr<PagingSystem>>& systems() const { return systems_; }
+  void settle() const { nodes_.settle(); }
 
  private:
   using Made = Expected<std::unique_ptr<PagingSystem>>;
@@ -103,7 +104,7 @@ class PagingRounds {
  public:
   PagingRounds(const PagingField& field, const PagingOptions& options, std::string program, PagingFigures& figures,
                Steps& steps)
-      : options_(options), program_(std::move(program)), figures_(figures), steps_(steps) {
+      : field_(field), options_(options), program_(std::move(program)), figures_(figures), steps_(steps) {
     for (const auto& system : field.systems()) runners_.push_back({system.get()});
     steps.expect(runners_.size() * options.rounds * kPagingThreads.size());
   }
@@ -151,6 +152,7 @@ class PagingRounds {
     const std::string_view name = runner.system->name();
     steps_.step(
         fmt::format("round {} of {}: {}, {} thread{}", round, options_.rounds, name, threads, threads > 1 ? "s" : ""));
+    field_.settle();
     const auto begin = Clock::now();
     const Expected<ProgramResult> result = runner.system->run(load_command(program_, options_.set_bytes, threads));
     runner.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
@@ -165,6 +167,7 @@ class PagingRounds {
     }
   }
 
+  const PagingField& field_;
   const PagingOptions& options_;
   std::string program_;
   PagingFigures& figures_;

@@ -125,6 +125,7 @@ class PrefetchRounds {
     steps_.step(fmt::format("round {} of {}: {}, {}", round, options_.rounds, program.name, who.text()));
     if (round > 1 && (who.system == kPagingDisk || !figures_.at(program.name, who).rounds.contains(round - 1))) return;
     if (round == 1 && who.prefetch == kRecord) rehearse(index, who);
+    ground_.nodes.settle();
     Expected<Running> running = open(program, who);
     if (!running) return fail(fmt::format("{}: {}", program.name, who.text()), running.error(), figures_.skipped);
     const Expected<PagedProgram::Outcome> outcome = programs_[index]->run(*running->system);

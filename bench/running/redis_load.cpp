@@ -46,7 +46,7 @@ Expected<RedisServers> RedisServers::start(const std::string& folder) {
 Expected<double> RedisServers::ask(Mode mode, std::string_view kind) {
   const std::string port = std::to_string(servers_[static_cast<std::size_t>(mode)].port);
   const Expected<std::string> output = run_program(
-      {"redis-benchmark", "-p", port, "-t", std::string(kind), "-n", "100000", "-r", "100000", "-d", "100", "--csv"},
+      {"redis-benchmark", "-p", port, "-t", std::string(kind), "-n", "25000", "-r", "100000", "-d", "100", "--csv"},
       {.log = log_});
   return output ? parse_redis_rate(*output) : output.error();
 }

@@ -34,7 +34,7 @@ class RedisLoad : public Workload {
       : name_(name), kind_(kind), servers_(std::move(servers)) {}
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] std::string_view unit() const override { return "/s"; }
-  [[nodiscard]] unsigned turns() const override { return 4; }  // each is 20 % off now and then, in all modes
+  [[nodiscard]] unsigned turns() const override { return 16; }  // each is 20 % off now and then, in all modes
   Expected<double> measure(Mode mode) override { return servers_->ask(mode, kind_); }
 
  private:

@@ -17,6 +17,7 @@ struct Promise {
 };
 
 constexpr Promise kPromises[] = {
+    {kStartAlone, Mode::dormant, Promise::Kind::more_by, 3},  {kStartInPool, Mode::dormant, Promise::Kind::more_by, 3},
     {kStartEach, Mode::dormant, Promise::Kind::more_by, 3},   {kComputes, Mode::dormant, Promise::Kind::at_most, 1.01},
     {kPython, Mode::dormant, Promise::Kind::at_most, 1.01},   {kMake, Mode::dormant, Promise::Kind::at_most, 1.05},
     {kFirstTouch, Mode::armed, Promise::Kind::at_most, 1.20}, {kRedisSet, Mode::armed, Promise::Kind::at_least, 0.95},

@@ -14,6 +14,7 @@ namespace comex::bench {
 
 // The names under which they appear in tables, JSON and goals.
 inline constexpr std::string_view kStartAlone = "start of a program";
+inline constexpr std::string_view kStartInPool = "start with a pool";
 inline constexpr std::string_view kStartEach = "start of each process";
 inline constexpr std::string_view kFirstTouch = "first touch of a page";
 inline constexpr std::string_view kComputes = "walks over 256 MiB";
@@ -33,8 +34,9 @@ class Workload {
   virtual Expected<double> measure(Mode mode) = 0;
 };
 
-// How to run a command in this mode: what stands before it.
-std::vector<std::string> in_mode(Mode mode, std::vector<std::string> command);
+// How to run a command in this mode: what stands before it. `flags`: of comex run.
+std::vector<std::string> in_mode(Mode mode, std::vector<std::string> command,
+                                 const std::vector<std::string>& flags = {});
 
 // All that can be had on this machine; what cannot is skipped with a word. They work in `folder`, which must outlive
 // them.

@@ -145,6 +145,7 @@ class SensitivityRun {
     const std::string what = fmt::format("{}: {}, {} {}", name, running->who.system, to_string(sweep), value);
     steps_.step(what);
     running->system->set_limit(options_.limit);
+    ground_.nodes.settle();
     const Expected<PagedProgram::Outcome> outcome = programs_[index]->run(*running->system);
     const Expected<std::optional<RunCounts>> counts = counts_of(*running);
     if (!outcome && outcome.error().code == Errc::timeout) {

@@ -10,7 +10,7 @@ namespace comex {
 
 class Fd {
  public:
-  Fd() = default;
+  constexpr Fd() = default;
   explicit Fd(int fd) : fd_(fd) {}
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&& other) noexcept {

@@ -22,6 +22,11 @@ class OwnPlace {
     return reinterpret_cast<void*>(next_.fetch_add(whole, std::memory_order_relaxed));
   }
 
+  // Whether it may be one of those addresses.
+  static bool has(std::uintptr_t address) noexcept {
+    return address >= kFirst && address < next_.load(std::memory_order_relaxed);
+  }
+
  private:
   // Below what the kernel gives to others, by 3 TiB and more; where sanitizers allow a program to have memory.
   static constexpr std::uintptr_t kFirst = 0x7c00'0000'0000;

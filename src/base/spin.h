@@ -3,7 +3,9 @@
 // A wake-up costs a few microseconds on bare metal and tens in a virtual machine, often more than the round trip that
 // is waited for; so a waiter spins first. It must not when it would take the core from whoever it waits for. The
 // policy learns both from what happened:
-//  - a wait shorter than the limit would have been caught by spinning: spin longer; one that was not: shorter;
+//  - a wait shorter than the limit would have been caught by spinning: spin longer; one that was not: shorter. A
+//  sleeper
+//    is woken late, and cannot know how long it need have waited: now and then it spins to see;
 //  - a yield that takes long means that somebody else wanted this core: do not spin for a while.
 // What is ready at the first look costs no look at the clock, nor does telling the policy that spinning was enough.
 //
@@ -30,15 +32,20 @@ class SpinPolicy {
   template <typename Ready>
   bool spin(Ready&& ready) noexcept {
     if (ready()) return true;
-    const auto budget = budget_.load(std::memory_order_relaxed);
-    if (budget == 0) return false;
+    auto budget = budget_.load(std::memory_order_relaxed);
+    if (budget == 0) {
+      if (limit_ == 0 || asleep_.fetch_add(1, std::memory_order_relaxed) % kTryAgain != kTryAgain - 1) return false;
+      budget = limit_;
+    }
     const auto start = Clock::now();
     if (since_epoch(start) < pause_until_.load(std::memory_order_relaxed)) return false;
     auto next_yield = start + kYieldEvery;
     for (;;) {
       for (int i = 0; i < kTriesPerLook; ++i) {
         pause();
-        if (ready()) return true;
+        if (!ready()) continue;
+        budget_.store(limit_, std::memory_order_relaxed);
+        return true;
       }
       auto now = Clock::now();
       if ((now - start).count() > budget) return false;
@@ -67,8 +74,10 @@ class SpinPolicy {
 
  private:
   static constexpr int kTriesPerLook = 4;
+  static constexpr std::uint32_t kTryAgain = 64;  // waits
   static constexpr auto kYieldEvery = std::chrono::microseconds(5);
-  static constexpr auto kSomebodyElseRan = std::chrono::microseconds(25);
+  // Whoever serves a page, or a part of that, is done sooner: to give way to it is as good as to sleep, and cheaper.
+  static constexpr auto kSomebodyElseRan = std::chrono::microseconds(250);
   static constexpr auto kPause = std::chrono::milliseconds(5);
 
   static std::int64_t since_epoch(Clock::time_point t) { return t.time_since_epoch().count(); }
@@ -85,6 +94,7 @@ class SpinPolicy {
   std::int64_t limit_;
   std::atomic<std::int64_t> budget_;
   std::atomic<std::int64_t> pause_until_{0};
+  std::atomic<std::uint32_t> asleep_{0};  // waits without spinning
 };
 
 }  // namespace comex

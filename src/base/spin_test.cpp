@@ -25,6 +25,21 @@ TEST(SpinPolicy, long_waits_shrink_the_budget_and_short_ones_bring_it_back) {
   EXPECT_EQ(policy.budget(), microseconds(100));
 }
 
+// As where every sleep ends late: it must be found out that what is waited for comes soon.
+TEST(SpinPolicy, sleepers_try_again_now_and_then) {
+  SpinPolicy policy(std::chrono::seconds(5));
+  if (policy.budget() == Nanos(0)) return;
+  for (int i = 0; i < 64; ++i) policy.observe(std::chrono::seconds(10));
+  ASSERT_EQ(policy.budget(), Nanos(0));
+  int tries = 0;
+  for (int i = 0; i < 256 && policy.budget() == Nanos(0); ++i) {
+    int calls = 0;
+    tries += policy.spin([&] { return ++calls > 3; });
+  }
+  EXPECT_EQ(tries, 1);
+  EXPECT_EQ(policy.budget(), std::chrono::seconds(5)) << "and it was worth it";
+}
+
 TEST(SpinPolicy, returns_true_as_soon_as_ready) {
   SpinPolicy policy(std::chrono::milliseconds(100));
   int calls = 0;

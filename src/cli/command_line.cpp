@@ -7,6 +7,8 @@
 #include <array>
 #include <exception>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/log_level.h"
 #include "cli/report.h"
@@ -24,9 +26,21 @@ std::string command_line_name(const CLI::App& app) {
   return name;
 }
 
+// CLI11 lists all that it could not place, a "--" too, in an order of its own.
+std::string not_expected(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining(true);
+  const auto option =
+      std::ranges::find_if(words, [](const std::string& word) { return word != "--" && word[0] == '-'; });
+  if (option != words.end()) return fmt::format("unknown option '{}'", *option);
+  const auto word = std::ranges::find_if(words, [](const std::string& each) { return each != "--"; });
+  return fmt::format("'{}' was not expected", word != words.end() ? *word : "--");
+}
+
 int explain(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);  // --help, --version
-  return fail(fmt::format("{}; see `{} --help`", error.what(), command_line_name(app)), kExitBadUsage);
+  const bool extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  return fail(fmt::format("{}; see `{} --help`", extra ? not_expected(app) : error.what(), command_line_name(app)),
+              kExitBadUsage);
 }
 
 // The first word that should be a command and is none: CLI11 would call it an argument that was not expected.

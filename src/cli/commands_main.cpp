@@ -65,7 +65,7 @@ int run(int argc, char** argv) {
     comex::add_trace(app, exit_code);
     comex::add_sim(app, exit_code);
 #ifdef COMEX_WITH_RUN
-    comex::add_run(app, exit_code, level);
+    comex::add_run(app, {argv, static_cast<std::size_t>(argc)}, exit_code, level);
     comex::add_doctor(app, exit_code);
 #endif
 #ifdef COMEX_WITH_BENCH

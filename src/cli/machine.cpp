@@ -91,7 +91,7 @@ Finding check_dispatch() {
 }
 
 Finding check_runtime() {
-  for (const std::string& part : {runtime_library(), keeper_program()}) {
+  for (const std::string& part : {runtime_library(), keeper_program(), watcher_program()}) {
     if (access(part.c_str(), R_OK) == 0) continue;
     return Finding{"runtime", Verdict::missing, part + " is not there, nor in ../lib/comex",
                    "install comex as a whole"};
@@ -200,6 +200,10 @@ std::string runtime_library() {
 
 std::string keeper_program() {
   return beside_this_program("comex-keeper");
+}
+
+std::string watcher_program() {
+  return beside_this_program("comex-watcher");
 }
 
 std::vector<Finding> check_needs(Delivery delivery) {

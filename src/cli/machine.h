@@ -23,6 +23,7 @@ struct Finding {
 // What is loaded into programs, and what runs beside them.
 std::string runtime_library();
 std::string keeper_program();
+std::string watcher_program();
 
 // Without these nothing can be run.
 std::vector<Finding> check_needs(Delivery delivery);

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,10 +27,10 @@ int become_commands(char** argv) {
 #ifdef COMEX_WITH_RUN
 int run(int argc, char** argv) {
   std::string level;
-  return comex::run_command_line(argc, argv,
-                                 {.welcome = "",
-                                  .add = [&](CLI::App& app, int& exit_code) { comex::add_run(app, exit_code, level); },
-                                  .log = [&](const std::string& chosen) { level = chosen; }});
+  const std::span<char* const> line(argv, static_cast<std::size_t>(argc));
+  const auto add = [&](CLI::App& app, int& exit_code) { comex::add_run(app, line, exit_code, level); };
+  return comex::run_command_line(
+      argc, argv, {.welcome = "", .add = add, .log = [&](const std::string& chosen) { level = chosen; }});
 }
 #endif
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "cli/report.h"
 #include "cli/run_plan.h"
 #include "node/host_memory.h"
+#include "run/launch/glance.h"
 #include "run/launch/launch.h"
 #include "run/room.h"
 
@@ -101,7 +103,8 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   return launch;
 }
 
-// A debugger reads and writes memory without a word to the program, and the kernel must wait for what is away.
+// A debugger reads and writes memory without a word to the program: where the kernel can wait for what is away, it is
+// to.
 bool is_traced() {
   std::ifstream status("/proc/self/status");
   std::string line;
@@ -129,7 +132,7 @@ constexpr unsigned long kWhatIsIt = 0xffffffff;  // personality(2): tells, and c
 // Does not return if all is well: this process is the program then.
 int become(const std::string& program, const RunFlags& flags, const Launch& launch) {
   const std::string& name = flags.command.front();
-  const auto variable = start_keeper(launch, keeper_program());
+  const auto variable = start_keeper(launch, launch.keeper.later ? watcher_program() : keeper_program());
   if (!variable) return fail(variable.error().message, kExitBadUsage);
   const std::string runtime = runtime_library();
   const char* const before = std::getenv("LD_PRELOAD");
@@ -164,9 +167,10 @@ int run(const RunFlags& flags, const Config& config, const std::string& log) {
   launch->old_kernel = flags.old_kernel;
   launch->tuning = flags.tuning;
   launch->keeper.stock = flags.tuning.stock;
+  const PoolConfig& pool = launch->keeper.pool;
+  launch->keeper.later = launch->can_wait() && (pool.nodes.empty() || seen_at_a_glance(pool));
   explain(*launch, flags);
-  const bool told = launch->stats || launch->trace || launch->keeper.summary || !launch->keeper.profile.empty();
-  if (!told) return become(program, flags, *launch);
+  if (!launch->told()) return become(program, flags, *launch);
   return accompany([&](Fd done) {
     launch->done = std::move(done);
     return become(program, flags, *launch);
@@ -185,7 +189,7 @@ void add_tuning(CLI::App& command, Tuning& tuning) {
 
 }  // namespace
 
-void add_run(CLI::App& app, int& exit_code, const std::string& log) {
+void add_run(CLI::App& app, std::span<char* const> line, int& exit_code, const std::string& log) {
   CLI::App& command = *app.add_subcommand("run", "Run a program with more memory than it may keep here");
   auto flags = std::make_shared<RunFlags>();
   flags->config.add(command, "--local", "run.local", "SIZE|auto",
@@ -225,12 +229,17 @@ void add_run(CLI::App& app, int& exit_code, const std::string& log) {
       ->group("");
   command.add_flag("--old-kernel", flags->old_kernel, "Use nothing of the kernel that Linux 6.1 has not")->group("");
   add_tuning(command, flags->tuning);
-  command.add_option("command", flags->command, "The program and its arguments, after --")->required();
+  const CLI::Option* const words =
+      command.add_option("command", flags->command, "The program and its arguments, after --")->required();
   command.positionals_at_end();
   command.footer(
       "Exit code: the program's own. 2: it was not started, and why; 126, 127: it cannot be run, is not there;\n"
       "125: it was stopped by comex. `comex doctor` says whether this machine is ready.");
-  command.callback([flags, &exit_code, &log] {
+  command.callback([flags, line, words, &command, &exit_code, &log] {
+    // As they were given: CLI11 takes "[1,2]" for a list of two. They are the last ones.
+    const auto count = std::ranges::count(command.parse_order(), words);
+    const auto given = line.last(static_cast<std::size_t>(count));
+    flags->command.assign(given.begin(), given.end());
     const auto config = flags->config.load();
     exit_code = config ? run(*flags, *config, log) : fail(config.error());
   });

@@ -11,6 +11,7 @@
 #include "base/host_id.h"
 #include "cli/secret.h"
 #include "fabric/socket.h"
+#include "fabric/url.h"
 
 namespace comex {
 namespace {

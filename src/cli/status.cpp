@@ -76,6 +76,8 @@ Json program_json(const ProgramReport& report) {
               {"on_disk_bytes", bytes_of(report.on_disk)},
               {"backup_behind_bytes", bytes_of(report.behind)},
               {"held_bytes", bytes_of(report.held)},
+              {"free_bytes", bytes_of(report.free)},
+              {"dead_bytes", bytes_of(report.dead)},
               {"copies", report.copies},
               {"code", report.code.coded() ? to_text(report.code) : "none"},
               {"processes", report.processes},

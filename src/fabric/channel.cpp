@@ -4,44 +4,13 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "fabric/address.h"
-#include "fabric/rdma_library.h"
-#include "fabric/rdma_link.h"
-#include "fabric/socket.h"
-#include "fabric/tls_stream.h"
+#include "base/wait_ready.h"
 
 namespace comex {
 namespace {
 
 using wire::Header;
 using wire::Type;
-
-Expected<std::unique_ptr<Stream>> open_rdma(const Url& url, const LinkOptions& options, ClientId lane,
-                                            std::shared_ptr<RdmaDomain> domain, const Deadline& deadline) {
-  if (!domain) {
-    auto library = rdma_library();
-    if (!library) return std::move(library).error();
-    domain = std::make_shared<RdmaDomain>(**library);
-  }
-  return open_rdma_stream(url, options, std::move(domain), lane, deadline);
-}
-
-Expected<std::unique_ptr<Stream>> open_stream(const Url& url, const LinkOptions& options, const Deadline& deadline) {
-  if (url.scheme == Url::Scheme::unix_socket) {
-    auto fd = connect_unix(url.path);
-    if (!fd) return std::move(fd).error();
-    return std::unique_ptr<Stream>(std::make_unique<SocketStream>(*std::move(fd)));
-  }
-  auto fd = connect_tcp(url.host, url.port, deadline);
-  if (!fd) return std::move(fd).error();
-  tune_tcp(fd->get(), options.control_timeout);
-  if (url.scheme == Url::Scheme::tcp) return std::unique_ptr<Stream>(std::make_unique<SocketStream>(*std::move(fd)));
-  auto context = make_client_context(options.tls);
-  if (!context) return std::move(context).error();
-  auto tls = TlsStream::client(*std::move(fd), context->get(), url.host);
-  if (!tls) return std::move(tls).error();
-  return std::unique_ptr<Stream>(*std::move(tls));
-}
 
 // On the Unix socket its permissions say who may come in; the secret is for networks.
 wire::ByteView secret_for(const Url& url, const LinkOptions& options) {
@@ -109,24 +78,11 @@ Expected<void> Channel::receive(std::span<std::byte> into, std::vector<Fd>& fds,
 
 Error Channel::gone(Errc code) {
   broken_ = true;
-  if (const auto* tls = dynamic_cast<TlsStream*>(stream_.get()); tls != nullptr && !tls->complaint().empty()) {
-    return Error{Errc::denied, fmt::format("{}: TLS failed: {}", peer_, tls->complaint())};
+  if (const std::string complaint = stream_->complaint(); !complaint.empty()) {
+    return Error{Errc::denied, fmt::format("{}: {}", peer_, complaint)};
   }
   const auto* what = code == Errc::timeout ? "did not answer in time" : "closed the connection";
   return Error{code, fmt::format("{} {}", peer_, what)};
-}
-
-Expected<Opened> open_channel(const Url& url, const LinkOptions& options, wire::Purpose purpose, const Session* joined,
-                              std::shared_ptr<RdmaDomain> domain) {
-  const Deadline deadline(options.connect_timeout);
-  const ClientId lane = purpose == wire::Purpose::lane ? joined->client : ClientId{};
-  auto stream = url.scheme == Url::Scheme::rdma ? open_rdma(url, options, lane, std::move(domain), deadline)
-                                                : open_stream(url, options, deadline);
-  if (!stream) return std::move(stream).error();
-  const auto address = url.scheme == Url::Scheme::tcp ? peer_address((*stream)->fd()) : std::nullopt;
-  auto opened = shake_hands(*std::move(stream), url, options, purpose, joined, deadline);
-  if (opened) opened->node.address = address;
-  return opened;
 }
 
 Expected<Opened> shake_hands(std::unique_ptr<Stream> stream, const Url& url, const LinkOptions& options,

@@ -22,10 +22,10 @@ struct LinkOptions {
   bool observe = false;           // only ask for status
   bool exportable = false;        // shm: keep descriptors of the slabs, to hand them to other processes of this host
 
-  Millis connect_timeout{3000};   // until the session stands
+  Millis connect_timeout{3000};   // for each connection, until both sides have proved themselves
   Millis control_timeout{3000};   // for one control call
   Millis transfer_timeout{2000};  // for one transfer; past it the link is broken
-  unsigned lanes = 4;             // data connections (tcp, tls): threads up to this number do not queue
+  unsigned lanes = 4;             // data connections (tcp, tls, rdma): threads up to this number do not queue
   Nanos max_spin{100'000};        // the longest spin before sleeping; 0: never spin
 };
 

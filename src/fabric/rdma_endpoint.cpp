@@ -15,7 +15,9 @@
 namespace comex {
 namespace {
 
-constexpr std::uint8_t kRetries = 6;          // with 7, the most there are, Soft-RoCE never gives up
+// The most there are; Soft-RoCE then never gives up by itself. It need not: whoever waits has a deadline, and drops the
+// connection when it has passed. A device that gives up earlier makes a lost node of one that stood still for a second.
+constexpr std::uint8_t kRetries = 7;
 constexpr std::uint8_t kRetriesNotReady = 7;  // for ever: a peer that has no buffer posted is slow, not gone
 constexpr std::uint32_t kInline = 128;        // asked for; a header and a small body
 constexpr std::uint8_t kReadsAtOnce = 16;     // on one connection
@@ -43,11 +45,11 @@ Error refused(const rdma_cm_event& event, const std::string& peer) {
 }  // namespace
 
 std::uint8_t rdma_ack_timeout(Millis timeout) {
-  // Devices may wait for up to four times as long: half of the time nominally. Beyond a quarter of a second, packets
-  // that are lost would be sent again too late.
+  // Devices may wait for up to four times as long: about half of the time nominally. Beyond a quarter of a second,
+  // packets that are lost would be sent again too late.
   constexpr std::uint8_t kLeast = 8;
   constexpr std::uint8_t kMost = 16;
-  const double each = static_cast<double>(timeout.count()) * 1e6 / 2 / (kRetries + 1);
+  const double each = static_cast<double>(timeout.count()) * 1e6 / 2 / kRetries;
   std::uint8_t exponent = kLeast;
   while (exponent < kMost && 4096.0 * static_cast<double>(1ULL << (exponent + 1)) <= each) ++exponent;
   return exponent;
@@ -207,6 +209,14 @@ std::uint8_t RdmaEndpoint::reads_at_once() const {
   return static_cast<std::uint8_t>(std::clamp<int>(most, 1, kReadsAtOnce));
 }
 
+// Some devices take fewer places with a read.
+std::uint32_t RdmaEndpoint::places_at_once(std::uint32_t wanted) const {
+  ibv_device_attr device{};
+  if (wanted <= 1 || library_.query_device(id_->verbs, &device) != 0) return 1;
+  const int most = device.max_sge_rd > 0 ? std::min(device.max_sge, device.max_sge_rd) : device.max_sge;
+  return std::clamp(static_cast<std::uint32_t>(std::max(most, 1)), 1U, wanted);
+}
+
 Expected<void> RdmaEndpoint::make_queues(Shape shape) {
   auto domain = domain_->on(id_->verbs);
   if (!domain) return std::move(domain).error();
@@ -219,15 +229,21 @@ Expected<void> RdmaEndpoint::make_queues(Shape shape) {
   ibv_qp_init_attr wanted{};
   wanted.qp_type = IBV_QPT_RC;
   wanted.send_cq = wanted.recv_cq = completions_;
+  most_places_ = places_at_once(shape.places);
   wanted.cap = {.max_send_wr = shape.sends,
                 .max_recv_wr = shape.receives,
-                .max_send_sge = 1,
+                .max_send_sge = most_places_,
                 .max_recv_sge = 1,
                 .max_inline_data = kInline};
   ibv_qp_init_attr given = wanted;
   qp_ = make_pair(*domain, given);
   if (qp_ == nullptr) {
     wanted.cap.max_inline_data = 0;  // not every device can
+    given = wanted;
+    qp_ = make_pair(*domain, given);
+  }
+  if (qp_ == nullptr && most_places_ > 1) {
+    wanted.cap.max_send_sge = most_places_ = 1;  // nor so many places with each of so many sends
     given = wanted;
     qp_ = make_pair(*domain, given);
   }

@@ -40,6 +40,7 @@ class RdmaEndpoint {
   struct Shape {
     std::uint32_t sends = 0;     // that can be on their way at once, one-sided ones among them
     std::uint32_t receives = 0;  // buffers that can be posted
+    std::uint32_t places = 1;    // of memory here, that one request can name; the device may want fewer
   };
 
   // --- client ---
@@ -68,6 +69,8 @@ class RdmaEndpoint {
   [[nodiscard]] RdmaDomain& domain() { return *domain_; }
   // Sends of up to so many bytes can be handed to the device with the request.
   [[nodiscard]] std::uint32_t most_inline() const { return most_inline_; }
+  // A request can name so many places of memory here; at least one.
+  [[nodiscard]] std::uint32_t most_places() const { return most_places_; }
 
   // --- completions ---
   // How many came; negative: the device failed.
@@ -95,6 +98,7 @@ class RdmaEndpoint {
   bool advance(ibv_qp_state state, std::uint8_t reads) noexcept;
   Expected<void> await(rdma_cm_event_type wanted, const std::string& peer, const Deadline& deadline);
   [[nodiscard]] std::uint8_t reads_at_once() const;
+  [[nodiscard]] std::uint32_t places_at_once(std::uint32_t wanted) const;
 
   const RdmaLibrary& library_;
   const std::shared_ptr<RdmaDomain> domain_;
@@ -106,12 +110,13 @@ class RdmaEndpoint {
   ibv_cq* completions_ = nullptr;
   Fd watched_;  // epoll: completions and events; at the client
   std::uint32_t most_inline_ = 0;
+  std::uint32_t most_places_ = 1;
   bool ended_ = false;  // by hear()
   Mutex mutex_;         // guards the end of the queue pair against cut()
 };
 
-// The ACK time-out, as InfiniBand counts it (4.096 us times 2^n), with which a peer that does not answer is given up
-// within `timeout`, all retries included.
+// The ACK time-out, as InfiniBand counts it (4.096 us times 2^n), with which a device that keeps to it has sent a
+// packet for the last time within `timeout`.
 std::uint8_t rdma_ack_timeout(Millis timeout);
 
 }  // namespace comex

@@ -39,7 +39,8 @@ TEST(RdmaKeys, find_nothingThatIsNotOpen) {
   EXPECT_EQ(keys.find(FrameNo{0}, 1).frames, 0U);
 }
 
-// All retries together take less than the link waits; and a lost packet is sent again within a quarter of a second.
+// All tries together nominally take less than the link waits; and a lost packet is sent again within a quarter of a
+// second.
 TEST(RdmaAckTimeout, fitsIntoTheLinksTimeout) {
   for (const int timeout : {100, 500, 2'000, 10'000}) {
     const double each_ms = 0.004096 * static_cast<double>(1ULL << rdma_ack_timeout(Millis(timeout)));

@@ -40,7 +40,7 @@ RdmaLane::RdmaLane(std::unique_ptr<RdmaStream> stream, RdmaPages bounce, const R
 
 Errc RdmaLane::send_some() noexcept {
   std::array<ibv_send_wr, kDoorbell> works;
-  std::array<ibv_sge, kDoorbell> places;
+  std::array<Places, kDoorbell> places;
   for (;;) {
     std::uint32_t count = 0;
     while (count < kDoorbell && next_piece(works[count], places[count])) {
@@ -56,7 +56,7 @@ Errc RdmaLane::send_some() noexcept {
   }
 }
 
-bool RdmaLane::next_piece(ibv_send_wr& work, ibv_sge& place) noexcept {
+bool RdmaLane::next_piece(ibv_send_wr& work, Places& places) noexcept {
   const std::uint32_t number = posted_.load(std::memory_order_relaxed);
   if (queue_.empty() || number - done_.load(std::memory_order_acquire) == kPieces) return false;
   Transfer& transfer = *queue_.front();
@@ -65,14 +65,12 @@ bool RdmaLane::next_piece(ibv_send_wr& work, ibv_sge& place) noexcept {
   const RdmaKeys::Found found = keys_.find(segment.first + page_, segment.count - page_);
   std::uint32_t pages = found.frames;
   std::byte* const local = segment.local + (std::size_t{page_} << kPageShift);
-  auto piece = place_piece(transfer, local, &pages, place);
+  auto piece = place_piece(transfer, local, &pages, places.front());
   if (!piece) return false;
+  pass(pages, transfer);
+  std::uint32_t used = 1;
+  if (piece->bounced == nullptr) used += gather(transfer, found, std::span(places).subspan(1));
 
-  page_ += pages;
-  if (page_ == segment.count) {
-    page_ = 0;
-    ++segment_;
-  }
   piece->last = segment_ == transfer.segments.size();
   if (piece->last) {
     segment_ = 0;
@@ -81,8 +79,8 @@ bool RdmaLane::next_piece(ibv_send_wr& work, ibv_sge& place) noexcept {
   pieces_[number % kPieces] = *piece;
   work = ibv_send_wr{};
   work.wr_id = RdmaStream::kPages | number;
-  work.sg_list = &place;
-  work.num_sge = 1;
+  work.sg_list = places.data();
+  work.num_sge = static_cast<int>(used);
   work.opcode = writes ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
   work.send_flags = piece->last ? unsigned{IBV_SEND_SIGNALED} : 0U;
   work.wr.rdma.remote_addr = found.address;
@@ -90,6 +88,35 @@ bool RdmaLane::next_piece(ibv_send_wr& work, ibv_sge& place) noexcept {
   // Before it is posted: its completion may be here before the call returns.
   posted_.store(number + 1, std::memory_order_release);
   return true;
+}
+
+// So many pages of the segment are in a piece.
+void RdmaLane::pass(std::uint32_t pages, const Transfer& transfer) noexcept {
+  page_ += pages;
+  if (page_ < transfer.segments[segment_].count) return;
+  page_ = 0;
+  ++segment_;
+}
+
+// What comes next as long as its frames follow `before` in the same slab, and the device knows its memory. Returns how
+// many places it has taken.
+std::uint32_t RdmaLane::gather(const Transfer& transfer, RdmaKeys::Found before, std::span<ibv_sge> places) noexcept {
+  const std::uint32_t most = std::min(static_cast<std::uint32_t>(places.size()), stream_->endpoint().most_places() - 1);
+  std::uint32_t used = 0;
+  while (used < most && page_ == 0 && segment_ < transfer.segments.size()) {
+    const Segment& segment = transfer.segments[segment_];
+    const RdmaKeys::Found found = keys_.find(segment.first, segment.count);
+    const std::uint64_t end = before.address + (std::uint64_t{before.frames} << kPageShift);
+    if (found.key != before.key || found.address != end) break;
+    const std::uint32_t bytes = found.frames << kPageShift;
+    const auto key = local_.find(segment.local, bytes);
+    if (!key) break;
+    places[used] = ibv_sge{reinterpret_cast<std::uintptr_t>(segment.local), bytes, *key};
+    ++used;
+    pass(found.frames, transfer);
+    before = found;
+  }
+  return used;
 }
 
 // Where the device is to bring *pages, or to take them from: as many of them as can be had. None now: nothing.

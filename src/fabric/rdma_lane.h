@@ -2,10 +2,11 @@
 //
 //   queue_  -->  pieces_ (posted: up to 16 with one doorbell, in order)  -->  done, in that order
 //
-// A transfer is posted in pieces: frames that lie together in one slab, and memory that lies together here. Memory that
-// the device knows (rdma_local.h) is used as it is; what is elsewhere goes through pages of the lane's own, which are
-// used in a ring. Work on one connection completes in order, so only the last piece of a transfer, and of a doorbell,
-// asks for a completion.
+// A transfer is posted in pieces: frames that lie together in one slab. Memory here that the device knows
+// (rdma_local.h) is used as it is, in as many places as the device takes with one request (scatter/gather), of several
+// segments if their frames lie together; what is elsewhere goes through pages of the lane's own, which are used in a
+// ring. Work on one connection completes in order, so only the last piece of a transfer, and of a doorbell, asks for a
+// completion.
 //
 // How threads wait is in lane.h. Locks, in order: receive_mutex_, send_mutex_. What both sides use are the counters.
 // Not for the inside of programs: the device's library has locks of its own.
@@ -15,6 +16,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "base/mutex.h"
 #include "fabric/lane.h"
@@ -27,6 +29,7 @@ namespace comex {
 class RdmaLane final : public Lane {
  public:
   static constexpr std::uint32_t kPieces = 128;  // posted at once
+  static constexpr std::uint32_t kPlaces = 8;    // of memory here, in one piece; the device may want fewer
 
   // `stream` is a lane that has been proved, and all of it is here: its buffers stay posted.
   static Expected<std::unique_ptr<Lane>> make(std::unique_ptr<RdmaStream> stream, const RdmaKeys& keys,
@@ -58,10 +61,14 @@ class RdmaLane final : public Lane {
   bool help(Errc*) noexcept override { return false; }
   Transfer* oldest() noexcept override;
 
+  using Places = std::array<ibv_sge, kPlaces>;
+
   // REQUIRES, of all: send_mutex_.
-  bool next_piece(ibv_send_wr& work, ibv_sge& place) noexcept;
+  bool next_piece(ibv_send_wr& work, Places& places) noexcept;
   std::optional<Piece> place_piece(Transfer& transfer, std::byte* local, std::uint32_t* pages, ibv_sge& place) noexcept;
   std::byte* take_bounce(std::uint32_t* pages) noexcept;
+  std::uint32_t gather(const Transfer& transfer, RdmaKeys::Found before, std::span<ibv_sge> places) noexcept;
+  void pass(std::uint32_t pages, const Transfer& transfer) noexcept;
 
   // REQUIRES: receive_mutex_. Pieces up to this one are done.
   void settle(std::uint32_t up_to) noexcept;

@@ -32,6 +32,10 @@ Loaded load() {
   if (loaded.library.member == nullptr) loaded.missing = #symbol;
   COMEX_RDMA_FUNCTIONS(COMEX_LOAD)
 #undef COMEX_LOAD
+  // Has the providers loaded and the devices opened, once and for all. Here, for it may take a second or more, which is
+  // not to be taken from the time that the first connection has.
+  if (!loaded.missing.empty()) return loaded;
+  if (auto* const channel = loaded.library.create_event_channel()) loaded.library.destroy_event_channel(channel);
   return loaded;
 }
 

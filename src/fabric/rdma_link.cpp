@@ -6,13 +6,19 @@
 #include "fabric/rdma_library.h"
 
 namespace comex {
+namespace {
+
+// Than over a socket: what is waited for is done by a device, which takes no core of ours, or hardly any.
+constexpr int kSpinLonger = 10;
+
+}  // namespace
 
 Expected<std::unique_ptr<Stream>> open_rdma_stream(const Url& url, const LinkOptions& options,
                                                    std::shared_ptr<RdmaDomain> domain, ClientId client,
                                                    const Deadline& deadline) {
   const bool lane = client != ClientId{};
   const std::uint32_t buffers = lane ? RdmaStream::kLaneBuffers : RdmaStream::kControlBuffers;
-  const RdmaEndpoint::Shape shape{buffers + (lane ? RdmaLane::kPieces : 0), buffers};
+  const RdmaEndpoint::Shape shape{buffers + (lane ? RdmaLane::kPieces : 0), buffers, lane ? RdmaLane::kPlaces : 1};
   const Millis timeout = lane ? options.transfer_timeout : options.control_timeout;
   auto endpoint = RdmaEndpoint::reach(url, std::move(domain), shape, timeout, deadline);
   if (!endpoint) return std::move(endpoint).error();
@@ -31,16 +37,17 @@ RdmaLink::RdmaLink(Opened opened, const LinkOptions& options, std::shared_ptr<Rd
       local_(std::move(domain)) {}
 
 Expected<std::unique_ptr<Link>> RdmaLink::open(const Url& url, const LinkOptions& options) {
+  auto library = rdma_library();  // first: loading it is no part of connecting
+  if (!library) return std::move(library).error();
   auto opened = open_control(url, options);
   if (!opened) return std::move(opened).error();
-  auto library = rdma_library();
-  if (!library) return std::move(library).error();
   const auto domain = std::make_shared<RdmaDomain>(**library);
   std::unique_ptr<RdmaLink> link(new RdmaLink(*std::move(opened), options, domain));
   auto added = link->add_lanes(url, options, domain, [&](std::unique_ptr<Stream> stream) {
     // open_channel() makes no other stream for this scheme.
     std::unique_ptr<RdmaStream> own(static_cast<RdmaStream*>(stream.release()));
-    return RdmaLane::make(std::move(own), link->keys_, link->local_, link->broken_word(), options.max_spin);
+    return RdmaLane::make(std::move(own), link->keys_, link->local_, link->broken_word(),
+                          kSpinLonger * options.max_spin);
   });
   if (!added) return std::move(added).error();
   return std::unique_ptr<Link>(std::move(link));

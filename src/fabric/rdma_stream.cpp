@@ -14,10 +14,11 @@ std::size_t gather(std::span<const iovec> from, std::size_t skip, std::span<std:
   std::size_t filled = 0;
   for (const iovec& part : from) {
     const std::size_t begin = std::min(skip, part.iov_len);
+    skip -= begin;
     const std::size_t share = std::min(part.iov_len - begin, into.size() - filled);
+    if (share == 0) continue;  // an empty body lies nowhere, which memcpy may not be told
     std::memcpy(into.data() + filled, static_cast<const std::byte*>(part.iov_base) + begin, share);
     filled += share;
-    skip -= begin;
   }
   return filled;
 }
@@ -121,16 +122,18 @@ IoResult RdmaStream::read(std::span<const iovec> into) noexcept {
 IoResult RdmaStream::write(std::span<const iovec> from) noexcept {
   take_completions();
   std::size_t moved = 0;
-  for (std::size_t filled = 1; filled > 0; moved += filled) {
+  for (;;) {
     if (over_) return {0, Errc::disconnected};
-    if (free_.empty() && moved > 0) break;
-    if (free_.empty() && !something_came()) break;
-    if (free_.empty()) continue;
-    filled = gather(from, moved, {buffer(free_.back()), kMessage});
+    if (free_.empty()) {
+      if (moved > 0 || !something_came()) break;
+      continue;
+    }
+    const std::size_t filled = gather(from, moved, {buffer(free_.back()), kMessage});
     if (filled == 0) break;
     const std::uint32_t index = free_.back();
     free_.pop_back();
     if (!post_send(index, static_cast<std::uint32_t>(filled))) return {0, Errc::disconnected};
+    moved += filled;
   }
   return {moved, Errc::ok};
 }

@@ -5,16 +5,17 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
+
+#include "fabric/dial.h"
+#include "fabric/url.h"
 
 namespace comex {
 namespace {
@@ -48,39 +49,10 @@ bool is_loopback(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
-bool is_abstract(const std::string& path) {
-  return path.starts_with('@');
-}
-
-Expected<sockaddr_un> unix_address(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return Error{Errc::invalid, fmt::format("socket path '{}' must have 1 to {} characters; use a shorter one", path,
-                                            sizeof address.sun_path - 1)};
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  if (is_abstract(path)) address.sun_path[0] = '\0';
-  return address;
-}
-
 // A socket whose queue is full belongs to a node that is busy, or stopped, but there.
 bool somebody_listens(const sockaddr_un& address) {
   const Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN;
-}
-
-Expected<Fd> try_connect(const addrinfo& info, const Deadline& deadline) {
-  Fd fd(::socket(info.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return system_error("cannot make a socket");
-  if (::connect(fd.get(), info.ai_addr, info.ai_addrlen) == 0) return fd;
-  if (errno != EINPROGRESS) return Error{Errc::disconnected, std::strerror(errno)};
-  if (!wait_ready(fd.get(), POLLOUT, deadline)) return Error{Errc::timeout, "no answer"};
-  int failure = 0;
-  socklen_t size = sizeof failure;
-  getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
-  if (failure != 0) return Error{Errc::disconnected, std::strerror(failure)};
-  return fd;
 }
 
 }  // namespace
@@ -90,46 +62,12 @@ Expected<Fd> connect_tcp(const std::string& host, std::uint16_t port, const Dead
   if (!addresses) return std::move(addresses).error();
   Error last{Errc::disconnected, "no address"};
   for (const addrinfo* info = addresses->get(); info != nullptr; info = info->ai_next) {
-    auto fd = try_connect(*info, deadline);
+    auto fd = dial(*info->ai_addr, info->ai_addrlen, deadline);
     if (fd) return fd;
     last = std::move(fd).error();
   }
   last.message = fmt::format("cannot reach {}:{}: {}; is `comex serve` running there?", host, port, last.message);
   return last;
-}
-
-Expected<Fd> connect_unix(const std::string& path) {
-  const auto address = unix_address(path);
-  if (!address) return address.error();
-  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return system_error("cannot make a socket");
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0) return fd;
-  if (errno == EACCES) {
-    return Error{Errc::denied,
-                 fmt::format("no permission to use {}: ask its owner for `comex serve --socket-mode`", path)};
-  }
-  return Error{Errc::disconnected,
-               fmt::format("cannot reach {}: {}; is `comex serve` running there?", path, std::strerror(errno))};
-}
-
-Expected<HostPort> parse_host_port(std::string_view text) {
-  const auto wrong = [&] {
-    return Error{Errc::invalid, fmt::format("'{}' is not HOST:PORT, such as 127.0.0.1:7171 or [::1]:7171", text)};
-  };
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return wrong();
-  std::string_view host = text.substr(0, colon);
-  const std::string_view digits = text.substr(colon + 1);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return wrong();
-  }
-  if (host.find_first_of("[]") != std::string_view::npos) return wrong();
-  std::uint16_t port = 0;
-  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (failure != std::errc() || end != digits.data() + digits.size()) return wrong();
-  return HostPort{std::string(host), port};
 }
 
 Expected<TcpListener> listen_tcp(const std::string& text) {
@@ -169,7 +107,7 @@ Expected<UnixListener> listen_unix(const std::string& path, mode_t mode) {
     return Error{Errc::busy, fmt::format("another node is serving on {}; stop it or choose another --socket", path)};
   }
   struct stat there {};
-  const bool file = !is_abstract(path);
+  const bool file = !path.starts_with('@');
   if (file && ::lstat(path.c_str(), &there) == 0) {
     if (!S_ISSOCK(there.st_mode)) {
       return Error{Errc::invalid, fmt::format("{} exists and is not a socket; choose another --socket", path)};

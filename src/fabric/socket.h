@@ -13,8 +13,6 @@
 namespace comex {
 
 Expected<Fd> connect_tcp(const std::string& host, std::uint16_t port, const Deadline& deadline);
-// "@name" is a socket that is not in the file system and goes with the last descriptor of it.
-Expected<Fd> connect_unix(const std::string& path);
 
 struct TcpListener {
   Fd socket;
@@ -33,13 +31,6 @@ struct UnixListener {
 // Replaces the socket of a process that died; refuses if one is serving there. "@name" has no mode: the caller looks
 // who comes.
 Expected<UnixListener> listen_unix(const std::string& path, mode_t mode);
-
-// Splits "host:port" ("[::1]:7171" for IPv6). The error shows a right one.
-struct HostPort {
-  std::string host;
-  std::uint16_t port = 0;
-};
-Expected<HostPort> parse_host_port(std::string_view text);
 
 // No delay, and a dead peer is noticed within about `patience`.
 void tune_tcp(int fd, Millis patience) noexcept;

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "fabric/dial.h"
+
 namespace comex {
 namespace {
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -39,6 +40,8 @@ class Stream {
   // Whether the stream can be closed without losing what was written. If not, fd() becomes readable when it is time to
   // ask again.
   [[nodiscard]] virtual bool delivered() noexcept { return true; }
+  // What went wrong beneath, for people; empty if nothing did.
+  [[nodiscard]] virtual std::string complaint() const { return {}; }
 };
 
 // A TCP or Unix socket. On a Unix socket descriptors can travel with the bytes.

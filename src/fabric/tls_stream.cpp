@@ -211,7 +211,7 @@ short TlsStream::blocked_on(short usual) const noexcept {
 
 std::string TlsStream::complaint() const {
   const std::lock_guard lock(mutex_);
-  return complaint_;
+  return complaint_.empty() ? std::string() : "TLS failed: " + complaint_;
 }
 
 }  // namespace comex

@@ -37,8 +37,7 @@ class TlsStream final : public Stream {
   void shut() noexcept override;
   [[nodiscard]] short blocked_on(short usual) const noexcept override;
 
-  // What went wrong, for people; empty if nothing did.
-  [[nodiscard]] std::string complaint() const;
+  [[nodiscard]] std::string complaint() const override;
 
  private:
   struct SslFree {

@@ -6,8 +6,6 @@
 #include <array>
 #include <charconv>
 
-#include "fabric/socket.h"
-
 namespace comex {
 namespace {
 
@@ -21,6 +19,26 @@ Error not_a_url(std::string_view text, std::string_view why) {
 }
 
 }  // namespace
+
+Expected<HostPort> parse_host_port(std::string_view text) {
+  const auto wrong = [&] {
+    return Error{Errc::invalid, fmt::format("'{}' is not HOST:PORT, such as 127.0.0.1:7171 or [::1]:7171", text)};
+  };
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) return wrong();
+  std::string_view host = text.substr(0, colon);
+  const std::string_view digits = text.substr(colon + 1);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return wrong();
+  }
+  if (host.find_first_of("[]") != std::string_view::npos) return wrong();
+  std::uint16_t port = 0;
+  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (failure != std::errc() || end != digits.data() + digits.size()) return wrong();
+  return HostPort{std::string(host), port};
+}
 
 std::string Url::text() const {
   std::string more;

@@ -37,6 +37,13 @@ struct Url {
 
 inline constexpr std::uint16_t kDefaultPort = 7171;
 
+// Splits "host:port" ("[::1]:7171" for IPv6). The error shows a right one.
+struct HostPort {
+  std::string host;
+  std::uint16_t port = 0;
+};
+Expected<HostPort> parse_host_port(std::string_view text);
+
 // "tcp://10.0.0.5:7171"; the port may be left out. The error says what is wrong and shows a right one.
 Expected<Url> parse_url(std::string_view text);
 // A comma-separated list.

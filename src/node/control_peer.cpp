@@ -7,6 +7,7 @@
 #include "fabric/address.h"
 #include "node/direct_peer.h"
 #include "node/lane_peer.h"
+#include "node/local_end.h"
 #include "node/rdma_door.h"
 
 namespace comex {
@@ -26,8 +27,6 @@ ControlPeer::ControlPeer(std::shared_ptr<Stream> stream, NodeContext& node, Arri
 
 ControlPeer::~ControlPeer() {
   if (greeting()) node_.greeting_on(greeter_.medium()).fetch_sub(1);
-  if (!greeter_.done() || !greeter_.client() || greeter_.superseded()) return;
-  if (greeter_.client()->medium == Medium::shm) node_.ledger.end(*greeter_.client());
 }
 
 // Expected throws only where the other of the two is asked for.
@@ -36,18 +35,28 @@ Peer::Want ControlPeer::step() noexcept {  // NOLINT(bugprone-exception-escape)
   for (bool first = true; first || Clock::now() < turn_ends; first = false) {
     if (!out_.empty()) {
       bool sent = false;
-      if (!send(&sent)) return Want::close;
+      if (!send(&sent)) return end();
       if (!sent) return stream_->blocked_on(POLLOUT) == POLLIN ? Want::read : Want::write;
     }
     if (closing_) return stream_->delivered() ? Want::close : Want::read;
     if (greeter_.done() && greeter_.becomes_lane()) return Want::hand_over;
     bool received = false;
-    if (!receive(&received)) return Want::close;
+    if (!receive(&received)) return end();
     if (!received) return Want::read;
     if (greeter_.done() && greeter_.superseded()) return Want::close;
     serve();
   }
   return Want::again;
+}
+
+Peer::Want ControlPeer::end() noexcept {
+  const bool speaks = greeter_.done() && greeter_.client() && !greeter_.superseded();
+  if (!speaks || greeter_.medium() != Medium::shm || greeter_.client()->fenced.load()) return Want::close;
+  PeerProcess process = peer_process(stream_->fd());
+  hung_up_ = std::move(process.life);
+  if (hung_up_) return Want::hand_over;
+  if (process.gone) node_.ledger.end(*greeter_.client());  // otherwise the lease decides
+  return Want::close;
 }
 
 // Reads the rest of the message, never a byte more. False if the connection must be closed.
@@ -237,7 +246,10 @@ bool ControlPeer::overdue(Clock::time_point now) const noexcept {
   return greeter_.superseded() || (greeter_.client()->fenced.load() && out_.empty());
 }
 
-std::unique_ptr<Peer> ControlPeer::into_lane() {
+std::unique_ptr<Peer> ControlPeer::become() {
+  if (hung_up_) {
+    return std::make_unique<LocalEnd>(std::move(hung_up_), node_.ledger, greeter_.client(), greeter_.coming());
+  }
   if (direct()) return std::make_unique<DirectPeer>(std::move(stream_), greeter_.client(), greeter_.coming());
   return std::make_unique<LanePeer>(std::move(stream_), node_, greeter_.client(), greeter_.coming(), patience_.message,
                                     greeter_.ticket());

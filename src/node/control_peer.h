@@ -20,7 +20,6 @@ struct Patience {
 class ControlPeer final : public Peer {
  public:
   ControlPeer(std::shared_ptr<Stream> stream, NodeContext& node, Arrival arrival, Patience patience);
-  // A client on the Unix socket whose control connection ends has ended; others have the lease to come back.
   ~ControlPeer() override;
 
   Want step() noexcept override;  // NOLINT(bugprone-exception-escape)
@@ -31,13 +30,17 @@ class ControlPeer final : public Peer {
   // Pages are moved by the network device, not by us.
   [[nodiscard]] bool direct() const { return greeter_.medium() == Medium::rdma; }
 
-  // The lane this connection has become. REQUIRES: step() returned hand_over. Nothing is left of this peer.
-  std::unique_ptr<Peer> into_lane();
+  // What this connection has become: a lane, or what is left of a client that has hung up, which stays on this loop.
+  // REQUIRES: step() returned hand_over. Nothing is left of this peer.
+  std::unique_ptr<Peer> become();
+  [[nodiscard]] bool stays() const { return direct() || hung_up_; }
 
  private:
   // What one step may take before the loop's other peers have their turn. A grant alone may take longer.
   static constexpr auto kTurn = std::chrono::milliseconds(1);
 
+  // The other side has hung up.
+  Want end() noexcept;
   bool receive(bool* complete) noexcept;
   bool send(bool* complete) noexcept;
   void serve();
@@ -60,6 +63,7 @@ class ControlPeer final : public Peer {
   Patience patience_;
   Clock::time_point message_deadline_;
   bool closing_ = false;  // after what is in out_
+  Fd hung_up_;            // a client that has, on the Unix socket: its process
 
   wire::Bytes in_;  // the header, then header and body
   std::size_t in_have_ = 0;

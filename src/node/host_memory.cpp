@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 
+#include "base/read_file.h"
 #include "base/units.h"
 #include "node/arena.h"
 
@@ -36,15 +36,9 @@ std::optional<std::uint64_t> find_field(std::string_view text, std::string_view 
   return std::nullopt;
 }
 
-std::optional<std::string> read_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 // Nothing if the file is not there or says "max".
 std::optional<std::uint64_t> read_number(const std::filesystem::path& path) {
-  const auto text = read_text(path);
+  const auto text = read_file(path);
   return text ? parse_number(*text) : std::nullopt;
 }
 
@@ -66,7 +60,7 @@ void narrow_by_group(HostMemory& host, const std::filesystem::path& group, const
   // Version 1 writes "no limit" as a number larger than any memory.
   if (!limit || *limit >= host.total) return;
   std::uint64_t usage = read_number(group / files.usage).value_or(0);
-  if (const auto stat = read_text(group / "memory.stat")) {
+  if (const auto stat = read_file(group / "memory.stat")) {
     usage -= std::min(usage, find_field(*stat, files.cache).value_or(0));
   }
   host.total = *limit;
@@ -117,7 +111,7 @@ Expected<HostMemory> parse_meminfo(std::string_view text) {
 }
 
 Expected<HostMemory> read_host_memory(const std::filesystem::path& root) {
-  const auto text = read_text(root / "proc/meminfo");
+  const auto text = read_file(root / "proc/meminfo");
   if (!text) return system_error("cannot read /proc/meminfo");
   auto host = parse_meminfo(*text);
   if (!host) return host;

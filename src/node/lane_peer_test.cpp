@@ -8,29 +8,26 @@
 #include <cstring>
 #include <thread>
 
+#include "node/client_fixture_test.h"
+
 namespace comex {
 namespace {
 
 using wire::Header;
 using wire::Type;
 
-class LanePeerTest : public testing::Test {
+class LanePeerTest : public ClientFixture {
  protected:
-  void SetUp() override {
-    auto arena = Arena::create({.bytes = 2 << 20, .lock = false, .huge_pages = false});
-    ASSERT_TRUE(arena) << arena.error().message;
-    arena_ = *std::move(arena);
-    ledger_ = std::make_unique<Ledger>(*arena_, LedgerConfig{});
-    context_.reset(new NodeContext{.arena = *arena_, .ledger = *ledger_, .secret = "", .nid = {}});
-    client_ = admit();
-    frames_ = *ledger_->grant(*client_, 2, 0);
+  void SetUp() override { open_lane(nullptr); }
+
+  // Null: one of the client's own.
+  void open_lane(std::shared_ptr<const Ticket> ticket) {
     int fds[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-    lane_ = std::make_unique<LanePeer>(std::make_unique<SocketStream>(Fd(fds[0])), *context_, client_, 0, Millis(1000));
+    lane_ = std::make_unique<LanePeer>(std::make_unique<SocketStream>(Fd(fds[0])), context_, client_, 0, Millis(1000),
+                                       std::move(ticket));
     far_ = Fd(fds[1]);
   }
-
-  std::shared_ptr<Client> admit() { return *ledger_->admit(ledger_->next_id(), wire::SessionKey{}, Arrival{}); }
   void send_bytes(const void* data, std::size_t size) {
     ASSERT_EQ(send(far_.get(), data, size, 0), static_cast<ssize_t>(size));
   }
@@ -55,11 +52,8 @@ class LanePeerTest : public testing::Test {
     return std::all_of(at, at + extent.bytes(), [&](char c) { return c == value; });
   }
 
-  std::unique_ptr<Arena> arena_;
-  std::unique_ptr<Ledger> ledger_;
-  std::unique_ptr<NodeContext> context_;
-  std::shared_ptr<Client> client_;
-  std::vector<Extent> frames_;
+  NodeContext context_{.arena = *arena_, .ledger = ledger_, .secret = "", .nid = {}};
+  const std::vector<Extent> frames_ = *ledger_.grant(*client_, 2, 0);
   std::unique_ptr<LanePeer> lane_;
   Fd far_;
   const std::string ones_ = std::string(kPageSize, '1');
@@ -85,9 +79,9 @@ TEST_F(LanePeerTest, late_half_of_a_write_does_not_reach_the_next_owner) {
   send_request(Type::write, extent, kPageSize);
   send_bytes(ones_.data(), kPageSize / 2);
   EXPECT_EQ(lane_->step(), Peer::Want::read);
-  ASSERT_TRUE(ledger_->give_back(*client_, frames_));
+  ASSERT_TRUE(ledger_.give_back(*client_, frames_));
   const auto next = admit();
-  const auto all = ledger_->grant(*next, arena_->frames(), 0);
+  const auto all = ledger_.grant(*next, arena_->frames(), 0);
   ASSERT_TRUE(all);
   ASSERT_TRUE(next->holdings.holds(extent));
   EXPECT_TRUE(filled(extent, '\0')) << "nor does the first half";
@@ -102,9 +96,9 @@ TEST_F(LanePeerTest, late_half_of_a_write_of_a_fenced_client_is_thrown_away) {
   send_request(Type::write, extent, kPageSize);
   send_bytes(ones_.data(), kPageSize / 2);
   EXPECT_EQ(lane_->step(), Peer::Want::read);
-  ledger_->end(*client_);
+  ledger_.end(*client_);
   const auto next = admit();
-  ASSERT_TRUE(ledger_->grant(*next, arena_->frames(), 0));
+  ASSERT_TRUE(ledger_.grant(*next, arena_->frames(), 0));
   send_bytes(ones_.data(), kPageSize / 2);
   lane_->step();
   EXPECT_EQ(reply(), Errc::fenced);
@@ -147,18 +141,13 @@ TEST_F(LanePeerTest, frames_not_held_are_denied_and_the_lane_stays_usable) {
 class TicketLaneTest : public LanePeerTest {
  protected:
   void SetUp() override {
-    LanePeerTest::SetUp();
     mine_ = Extent{frames_[0].first, 1};
     other_ = Extent{frames_[0].count > 1 ? frames_[0].first + 1 : frames_[1].first, 1};
     std::memset(arena_->frame_address(mine_.first), '3', kPageSize);
-    const auto issued = context_->tickets.issue(client_, 0, {mine_}, Clock::now());
+    const auto issued = context_.tickets.issue(client_, 0, {mine_}, Clock::now());
     ASSERT_TRUE(issued);
-    ticket_ = context_->tickets.find(issued->number, Clock::now());
-    int fds[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-    lane_ = std::make_unique<LanePeer>(std::make_unique<SocketStream>(Fd(fds[0])), *context_, client_, 0, Millis(1000),
-                                       ticket_);
-    far_ = Fd(fds[1]);
+    ticket_ = context_.tickets.find(issued->number, Clock::now());
+    open_lane(ticket_);
   }
 
   Extent mine_;
@@ -190,14 +179,14 @@ TEST_F(TicketLaneTest, does_not_write) {
 TEST_F(TicketLaneTest, is_over_with_the_frames_the_coming_the_lease_and_the_time) {
   EXPECT_FALSE(lane_->overdue(Clock::now()));
   EXPECT_TRUE(lane_->overdue(ticket_->until + Millis(1)));
-  ASSERT_TRUE(ledger_->give_back(*client_, frames_));
+  ASSERT_TRUE(ledger_.give_back(*client_, frames_));
   send_request(Type::read, mine_, 0);
   lane_->step();
   EXPECT_EQ(reply(), Errc::denied);
   client_->coming.fetch_add(1);
   EXPECT_TRUE(lane_->overdue(Clock::now()));
   client_->coming.fetch_sub(1);
-  ledger_->end(*client_);
+  ledger_.end(*client_);
   EXPECT_TRUE(lane_->overdue(Clock::now()));
 }
 

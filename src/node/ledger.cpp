@@ -76,6 +76,11 @@ void Ledger::end(Client& client) {
   if (const auto found = clients_.find(client.id.value); found != clients_.end()) leave(found, Fate::free);
 }
 
+void Ledger::end_all() {
+  const std::lock_guard lock(mutex_);
+  for (auto at = clients_.begin(); at != clients_.end();) at = leave(at, Fate::free);
+}
+
 std::size_t Ledger::end_silent(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   // If this process itself was away (stopped, or its machine paused), so were everybody's beats, unread in the sockets.

@@ -72,6 +72,7 @@ class Ledger {
   std::shared_ptr<Client> find(ClientId id);
   // Takes all frames back. The client is fenced: whoever still speaks for it is refused.
   void end(Client& client);
+  void end_all();
   // Ends the clients that have been silent for longer than the lease. Returns how many.
   std::size_t end_silent(Clock::time_point now);
 

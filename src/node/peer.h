@@ -17,7 +17,7 @@ class Peer {
     write,      // call step() when more can be sent
     again,      // call step() when others have had their turn
     close,      // over: the peer left, broke the protocol, or was refused
-    hand_over,  // proved itself as a lane: see ControlPeer::into_lane
+    hand_over,  // is something else from now on: see ControlPeer::become
   };
 
   virtual ~Peer() = default;

@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <utility>
+
+#include "base/read_file.h"
 
 namespace comex {
 
 namespace {
 
 std::string text_of(const char* path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return read_file(path).value_or("");
 }
 
 }  // namespace

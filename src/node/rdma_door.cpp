@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "fabric/socket.h"
+#include "fabric/url.h"
 
 namespace comex {
 namespace {

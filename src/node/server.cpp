@@ -18,6 +18,7 @@
 #include "fabric/address.h"
 #include "fabric/socket.h"
 #include "fabric/tls_stream.h"
+#include "fabric/url.h"
 #include "node/arena.h"
 #include "node/context.h"
 #include "node/control_peer.h"
@@ -117,7 +118,9 @@ class Server::Impl {
 };
 
 Server::Impl::~Impl() {
+  if (ledger_) ledger_->end_all();  // those who map our memory see it by their fences, before they hear of it
   control_.reset();
+  if (ledger_) ledger_->end_all();  // those who have come in between
   lanes_.clear();
   puller_.reset();
   if (unix_.socket) unix_.remove();
@@ -270,10 +273,11 @@ Expected<std::unique_ptr<Stream>> Server::Impl::wrap(Fd socket, bool local) {
 }
 
 void Server::Impl::place_lane(Loop& control, std::unique_ptr<Peer> peer) {
-  const bool direct = static_cast<ControlPeer&>(*peer).direct();
-  auto lane = static_cast<ControlPeer&>(*peer).into_lane();
-  if (direct) return control.admit(std::move(lane));  // there is nothing to do on it
-  lanes_[next_lane_++ % lanes_.size()]->adopt(std::move(lane));
+  auto& from = static_cast<ControlPeer&>(*peer);
+  const bool stays = from.stays();
+  auto next = from.become();
+  if (stays) return control.admit(std::move(next));  // there is next to nothing to do on it
+  lanes_[next_lane_++ % lanes_.size()]->adopt(std::move(next));
 }
 
 bool Server::Impl::keep_house() {

@@ -2,33 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include "node/arena.h"
-#include "node/ledger.h"
+#include "node/client_fixture_test.h"
 #include "wire/auth.h"
 
 namespace comex {
 namespace {
 
-class TicketsTest : public testing::Test {
+class TicketsTest : public ClientFixture {
  protected:
-  void SetUp() override {
-    auto arena = Arena::create({.bytes = 2 << 20, .lock = false, .huge_pages = false});
-    ASSERT_TRUE(arena) << arena.error().message;
-    arena_ = *std::move(arena);
-    ledger_ = std::make_unique<Ledger>(*arena_, LedgerConfig{});
-    client_ = admit();
-    frames_ = ledger_->grant(*client_, 16, 4)->front();
-  }
-  std::shared_ptr<Client> admit() { return *ledger_->admit(ledger_->next_id(), wire::SessionKey{}, Arrival{}); }
   std::uint64_t issue() { return tickets_.issue(client_, 0, {frames_}, now_)->number; }
   bool is_there(std::uint64_t number, Millis later = Millis(0)) {
     return tickets_.find(number, now_ + later) != nullptr;
   }
 
-  std::unique_ptr<Arena> arena_;
-  std::unique_ptr<Ledger> ledger_;
-  std::shared_ptr<Client> client_;
-  Extent frames_;
+  const Extent frames_ = ledger_.grant(*client_, 16, 4)->front();
   Tickets tickets_;
   const Clock::time_point now_ = Clock::now();
 };
@@ -70,7 +57,7 @@ TEST_F(TicketsTest, goes_with_the_coming_and_with_the_client) {
   EXPECT_FALSE(is_there(number));
   const auto next = tickets_.issue(client_, 1, {frames_}, now_)->number;
   EXPECT_TRUE(is_there(next));
-  ledger_->end(*client_);
+  ledger_.end(*client_);
   EXPECT_FALSE(is_there(next));
 }
 

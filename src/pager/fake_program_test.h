@@ -70,6 +70,7 @@ class FakeMemory final : public Memory {
   PageNo refuse{};  // this one is not placed
   PageNo border{};  // another mapping begins here: what is placed on both sides at once is refused
   bool refuse_to_guard = false;
+  bool refuse_rows_half_way = false;  // to lift guards
   bool peeks = false;
   std::function<bool(PageNo)> refuse_to_peek;
 
@@ -83,6 +84,10 @@ class FakeMemory final : public Memory {
     return Errc::ok;
   }
   Errc unguard(PageRun pages) noexcept override {
+    if (refuse_rows_half_way && pages.count > 1) {
+      each(PageRun{pages.first, pages.count / 2}, [](Page& page) { page.guarded = false; });
+      return Errc::invalid;
+    }
     each(pages, [](Page& page) { page.guarded = false; });
     return Errc::ok;
   }

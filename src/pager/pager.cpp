@@ -76,30 +76,6 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
   return served;
 }
 
-// A write to a page that is there. If the entry is not guarded, somebody else was faster, and lifting the guard again
-// does no harm.
-Served Pager::dirty(PageNo page, Word& word, Entry entry, Faulter& faulter) noexcept {
-  const auto start = faulter.timed ? Clock::now() : Clock::time_point();
-  const bool lifted = memory_.unguard(PageRun{page, 1}) == Errc::ok;
-  if (!lifted || !entry.guarded()) {
-    table_->unlock(page, word);
-    return lifted ? Served::already : Served::failed;
-  }
-  if (!entry.clean()) {
-    table_->unlock(page, word, Entry(PageState::resident));
-    fences_.followed();
-    return Served::written;
-  }
-  PageTable::revise(word, true);
-  table_->unlock(page, word, Entry(PageState::resident));
-  release(entry.location());
-  WriteGuess& guess = guesses_[!frames_.is_near(frames_.place_of(entry.location()).node)];
-  if (faulter.timed) guess.lifted(static_cast<std::uint64_t>(Nanos(Clock::now() - start).count()));
-  if (guess.counts(faulter.timed)) guess.written();
-  with_history(faulter, [&](History& history) { history.wrote(page); });
-  return Served::written;
-}
-
 Served Pager::unstage(PageNo page, Word& word, Faulter& faulter) noexcept {
   const Miss miss{.page = page, .from = Miss::From::staging, .offset = faulter.offset};
   const Plan plan = plan_for(miss, faulter);

@@ -30,6 +30,7 @@
 
 #include "pager/budget.h"
 #include "pager/evict/victims.h"
+#include "pager/lifts.h"
 #include "pager/odds.h"
 #include "pager/page_table.h"
 #include "pager/pager_stats.h"
@@ -236,6 +237,15 @@ class Pager {
   // Called by staging.
   void landed(Tag tag, Location where) noexcept;
 
+  // --- writes to what is guarded: pager_write.cpp ---
+  struct Around;
+  Around take_around(PageNo page, Location home) noexcept;
+  void lock_row(Around& around, std::uint32_t slot, Slots row) noexcept;
+  void leave_around(const Around& around) noexcept;
+  [[nodiscard]] bool is_far(Location home) const noexcept { return !frames_.is_near(frames_.place_of(home).node); }
+  // ns: what a page costs that has to be sent when it leaves.
+  [[nodiscard]] std::uint64_t price_of_leaving(bool far) const noexcept;
+
   // --- eviction: pager_evict.cpp ---
   struct Taken;
   struct Load;
@@ -263,6 +273,7 @@ class Pager {
   ReadBuffer buffer_;
   std::array<ReadCost, 2> costs_;  // of near nodes, of far ones
   std::array<WriteGuess, 2> guesses_;
+  Lifts lifts_;
   Odds fences_;  // that what was guarded along is written to while it is here
   std::atomic<std::uint32_t> fence_turn_{0};
   PagerStats own_stats_;

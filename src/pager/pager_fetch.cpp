@@ -159,15 +159,18 @@ Served Pager::fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& f
   return buffered ? Served::buffered : Served::remote;
 }
 
+std::uint64_t Pager::price_of_leaving(bool far) const noexcept {
+  constexpr std::uint64_t kLeaving = 2'000;  // ns: to seize a page and to copy it
+  return kLeaving + frames_.copies() * costs_[far].page_ns();
+}
+
 // The page itself if it is written to, and all of them if the stream's pages are. Another one if it was written to when
 // it was last here clean, or if enough are; but now and then it is placed clean, to see whether that is still so.
 Slots Pager::take_for_dirty(Group& group, const Faulter& faulter) noexcept {
   if (group.plan.written) return slots_below(group.count);
-  constexpr std::uint64_t kLeaving = 2'000;  // ns: to seize a page and to copy it
   const bool far = group.miss.far;
   // A full pool takes nothing: then it is good to have pages that can leave all the same.
-  const bool likely =
-      group.count == 1 && !full() && guesses_[far].likely(kLeaving + frames_.copies() * costs_[far].page_ns());
+  const bool likely = group.count == 1 && !full() && guesses_[far].likely(price_of_leaving(far));
   // One time in 32, and not at the same pages each time: what a program does is regular, too.
   const auto look = [&](PageNo page) {
     const auto mixed =

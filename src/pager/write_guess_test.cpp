@@ -52,6 +52,15 @@ TEST(WriteGuess, likely_pagesThatWereHereBeforeMayBeWrittenToInAnyNumber) {
   EXPECT_TRUE(guess.likely(kSend));
 }
 
+TEST(WriteGuess, pays_byTheShareAndTheCosts) {
+  WriteGuess guess;
+  guess.lifted(10'000);
+  EXPECT_TRUE(guess.pays(Odds::kOne, kSend)) << "if all are written to, whatever they cost";
+  EXPECT_TRUE(guess.pays(Odds::kOne / 2, kSend));
+  EXPECT_FALSE(guess.pays(Odds::kOne / 16, kSend));
+  EXPECT_FALSE(guess.pays(0, 1));
+}
+
 TEST(WriteGuess, counts_allWhenFewArePlacedClean) {
   WriteGuess guess;
   EXPECT_TRUE(guess.counts(true));

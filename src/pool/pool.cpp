@@ -72,21 +72,21 @@ Expected<std::unique_ptr<Pool>> Pool::open(PoolConfig config, Connector connecto
   return pool;
 }
 
+// No time-out of its own: a node that answers slowly takes one for each of its connections, one that is silent the
+// first of them only; either way its keeper has tried in the end. Who opens anyway has somebody waiting for that.
 Expected<void> Pool::wait_until_open() {
-  Deadline deadline(config_.link.connect_timeout);
-  bool one_up = false;
+  constexpr Clock::time_point kNever = Clock::time_point::max();
+  Clock::time_point end = config_.anyway ? Clock::now() + config_.link.connect_timeout : kNever;
   bool enough = false;
+  bool one_up = false;
   for (;;) {
     const auto seen = arrivals_.current();
     const auto up = std::count_if(members_.begin(), members_.end(), [](const auto& m) { return m->usable(); });
     const bool all_tried = std::all_of(keepers_.begin(), keepers_.end(), [](const auto& k) { return k->tried(); });
     one_up |= up > 0;
-    if (up >= config_.copies && !enough) {
-      enough = true;
-      deadline = Deadline::at(std::min(deadline.when(), Clock::now() + config_.open_grace));
-    }
-    if (all_tried || !arrivals_.wait(seen, deadline.when())) {
-      if (!one_up) return nobody_reached();
+    if (up >= config_.copies && !std::exchange(enough, true)) end = std::min(end, Clock::now() + config_.open_grace);
+    if (all_tried || !arrivals_.wait(seen, end)) {
+      if (!one_up && !config_.anyway) return nobody_reached();
       opened_ = true;
       replan();
       return {};

@@ -51,7 +51,8 @@ struct PoolConfig {
   MemberConfig member;
   std::uint32_t pid = 0;         // the PID in hash(NID, PID); 0: this process
   std::uint32_t copies = 1;      // that a page is to have: as many nodes are refilled. See take_apart()
-  Millis open_grace{20};         // once one node is up, how long to wait for the others: a preferred one is worth it
+  bool anyway = false;           // opens after one connect time-out with no node up as well: they may come
+  Millis open_grace{20};         // once enough are up, how long to wait for the others: a preferred one is worth it
   Millis shutdown_grace{1000};   // for calls under way and goodbyes; then links are cut
   std::uint16_t max_ids = 4096;  // sessions with frames in use, over the life of the pool (see pool/directory.h)
   // Both are called on threads of the pool and must not destroy it. While on_loss runs, the node it is about stays
@@ -64,11 +65,11 @@ class Pool final : public Frames {
  public:
   static constexpr std::size_t kMaxNodes = 1024;
 
-  // Connects to all nodes at once; succeeds when at least one is up within the connect time-out, and waits a moment for
-  // as many as there are copies. The error lists each
-  // node and why.
+  // Connects to all nodes at once, and waits until as many are up as there are copies, and then a moment for the
+  // others, or until each has been tried: the connect time-out for one that is silent, as long as it takes for one that
+  // answers. Succeeds if one is up. The error lists each node and why.
   static Expected<std::unique_ptr<Pool>> open(PoolConfig config, Connector connector = connect);
-  // Says bye to every node and joins all threads, within the shutdown grace plus one connect time-out.
+  // Says bye to every node and joins all threads, within the shutdown grace, or when an attempt to connect is over.
   ~Pool() override;
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -85,6 +86,60 @@ TEST_F(PoolTest, open_errorListsEachNodeAndWhy) {
   EXPECT_NE(pool.error().message.find("tcp://node-0:7171: connection refused"), std::string::npos)
       << pool.error().message;
   EXPECT_NE(pool.error().message.find("tcp://node-1:7171: connection refused"), std::string::npos);
+}
+
+// A link has several connections, each with the connect time-out. All of them may take longer than one.
+TEST_F(PoolTest, open_aNodeThatAnswersSlowlyIsWaitedFor) {
+  FakeCluster cluster(1);
+  auto how = config(cluster);
+  how.link.connect_timeout = Millis(1);
+  const auto slow = [at_once = cluster.connector()](const Url& url, const LinkOptions& options) {
+    std::this_thread::sleep_for(20 * options.connect_timeout);
+    return at_once(url, options);
+  };
+  const auto pool = Pool::open(std::move(how), slow);
+  ASSERT_TRUE(pool) << pool.error().message;
+  EXPECT_EQ((*pool)->wait_for_frames(64, patience()), Errc::ok);
+}
+
+TEST_F(PoolTest, open_whenEnoughAreUp_nobodyElseIsWaitedFor) {
+  FakeCluster cluster(3);
+  std::promise<void> opened;
+  const auto connector = [at_once = cluster.connector(), open = opened.get_future().share()](
+                             const Url& url, const LinkOptions& options) {
+    if (url.host == "node-1") open.wait();
+    return at_once(url, options);
+  };
+  auto with_copies = config(cluster);
+  with_copies.copies = 2;
+  const auto pool = Pool::open(std::move(with_copies), connector);
+  ASSERT_TRUE(pool) << pool.error().message;
+  EXPECT_EQ((*pool)->status()[1].state, MemberState::connecting);
+  opened.set_value();
+  EXPECT_TRUE(eventually([&] { return (*pool)->status()[1].state == MemberState::up; }));
+}
+
+TEST_F(PoolTest, open_anyway_withoutAnybodyAndTheyComeLater) {
+  FakeCluster cluster(1);
+  cluster[0].die();
+  auto how = config(cluster);
+  how.anyway = true;
+  const auto pool = Pool::open(std::move(how), cluster.connector());
+  ASSERT_TRUE(pool) << pool.error().message;
+  EXPECT_EQ((*pool)->at_hand(), 0U);
+  cluster[0].revive();
+  EXPECT_EQ((*pool)->wait_for_frames(64, patience()), Errc::ok);
+}
+
+// With fewer than enough all have been tried.
+TEST_F(PoolTest, open_tooFewAreUp_withThoseThatAre) {
+  FakeCluster cluster(2);
+  cluster[1].die();
+  auto with_copies = config(cluster);
+  with_copies.copies = 2;
+  const auto pool = Pool::open(std::move(with_copies), cluster.connector());
+  ASSERT_TRUE(pool) << pool.error().message;
+  EXPECT_EQ((*pool)->status()[1].state, MemberState::aside);
 }
 
 TEST_F(PoolTest, take_comesFromThePreferredNode) {

@@ -25,19 +25,15 @@ class OwnDescriptors {
 
   // The same file under a number that is the runtime's from now on. If there are too many, the program may close it.
   int adopt(int fd) noexcept {
-    constexpr int kHigh = 512;
-    const int high = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
+    const int high = raise(fd);
     if (high >= 0) ::close(fd);
-    const int kept = high >= 0 ? high : fd;
-    for (auto& one : fds_) {
-      int none = kNone;
-      if (kept >= 0 && one.compare_exchange_strong(none, kept + 1, std::memory_order_acq_rel)) break;
-    }
-    return kept;
+    return know(high >= 0 ? high : fd);
   }
   Fd adopt(Fd fd) noexcept {
-    const int number = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
-    return number >= 0 ? Fd(adopt(number)) : std::move(fd);
+    Fd high(raise(fd.get()));
+    Fd kept(std::move(high ? high : fd));
+    know(kept.get());
+    return kept;
   }
   // Is about to be closed.
   void drop(int fd) noexcept {
@@ -72,6 +68,19 @@ class OwnDescriptors {
  private:
   static constexpr std::size_t kMost = 256;
   static constexpr int kNone = 0;  // else a number and one
+
+  // A high number of the same file; -1 if there is none.
+  static int raise(int fd) noexcept {
+    constexpr int kHigh = 512;
+    return fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
+  }
+  int know(int fd) noexcept {
+    for (auto& one : fds_) {
+      int none = kNone;
+      if (fd >= 0 && one.compare_exchange_strong(none, fd + 1, std::memory_order_acq_rel)) break;
+    }
+    return fd;
+  }
 
   std::array<std::atomic<int>, kMost> fds_{};
 };

@@ -37,6 +37,7 @@ class OwnMemory {
     const std::size_t at = used_.fetch_add(bytes, std::memory_order_relaxed);
     return base_ == nullptr || at + bytes > kReserve ? nullptr : base_ + at;
   }
+  [[nodiscard]] bool is_reserved() const noexcept { return base_ != nullptr; }
   [[nodiscard]] bool owns(std::uint64_t begin, std::uint64_t end) const noexcept {
     const auto base = reinterpret_cast<std::uint64_t>(base_);
     return begin < base + kReserve && base < end;

@@ -3,26 +3,15 @@
 #include <cerrno>
 #include <cstring>
 
+#include "run/descriptor_limit.h"
+
 namespace comex {
 namespace {
 
 constexpr std::size_t kFdSpace = CMSG_SPACE(keeper_wire::kMaxDescriptors * sizeof(int));
 
-}  // namespace
-
-void ReceivedFds::clear() noexcept {
-  for (std::size_t i = 0; i < count_; ++i) fds_[i].reset();
-  count_ = 0;
-}
-
-bool ReceivedFds::add(int fd) noexcept {
-  Fd owned(fd);
-  if (count_ == fds_.size()) return false;
-  fds_[count_++] = std::move(owned);
-  return true;
-}
-
-Received receive_packet(int socket, std::span<std::byte> into, ReceivedFds& fds) noexcept {
+// MSG_PEEK: the message stays, but descriptors come all the same.
+Received receive_once(int socket, std::span<std::byte> into, ReceivedFds& fds, int flags) noexcept {
   fds.clear();
   alignas(cmsghdr) std::array<char, kFdSpace + CMSG_SPACE(sizeof(ucred))> control;
   iovec part{into.data(), into.size()};
@@ -31,7 +20,7 @@ Received receive_packet(int socket, std::span<std::byte> into, ReceivedFds& fds)
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  const ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | flags);
   Received received;
   if (got < 0) {
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) received.error = Errc::disconnected;
@@ -59,6 +48,33 @@ Received receive_packet(int socket, std::span<std::byte> into, ReceivedFds& fds)
     received.error = Errc::invalid;
   }
   received.bytes = static_cast<std::size_t>(got);
+  return received;
+}
+
+}  // namespace
+
+void ReceivedFds::clear() noexcept {
+  for (std::size_t i = 0; i < count_; ++i) fds_[i].reset();
+  count_ = 0;
+}
+
+bool ReceivedFds::add(int fd) noexcept {
+  Fd owned(fd);
+  if (count_ == fds_.size()) return false;
+  fds_[count_++] = std::move(owned);
+  return true;
+}
+
+Received receive_packet(int socket, std::span<std::byte> into, ReceivedFds& fds) noexcept {
+  Received received = receive_once(socket, into, fds, MSG_PEEK);
+  if (received.error == Errc::invalid) {
+    // Perhaps there was no room for the descriptors, and they would be lost.
+    const RaisedDescriptorLimit more;
+    return receive_once(socket, into, fds, 0);
+  }
+  // What was only looked at is taken. If the other end has gone meanwhile, that is said once, and then it can be.
+  msghdr nothing{};
+  if (received.bytes > 0 && recvmsg(socket, &nothing, MSG_DONTWAIT) < 0) (void)recvmsg(socket, &nothing, MSG_DONTWAIT);
   return received;
 }
 

@@ -34,7 +34,8 @@ class ReceivedFds {
 };
 
 struct Received {
-  Errc error = Errc::ok;  // disconnected: the other end is gone; invalid: longer than the buffer
+  Errc error =
+      Errc::ok;  // disconnected: the other end is gone; invalid: longer than the buffer, or no room for its descriptors
   std::size_t bytes = 0;  // 0 and ok: nothing there now
   pid_t pid = 0;          // of the sender, where the socket asks for credentials (SO_PASSCRED); 0: not known here
   uid_t uid = static_cast<uid_t>(-1);

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -16,7 +18,13 @@
 namespace comex {
 namespace {
 
-constexpr std::string_view kKeeper = "comex-keeper";
+constexpr std::array<std::string_view, 2> kKeepers{"comex-keeper", "comex-watcher"};
+
+bool is_keeper(const std::filesystem::path& process) {
+  std::string name;
+  return std::getline(std::ifstream(process / "comm"), name) &&
+         std::find(kKeepers.begin(), kKeepers.end(), name) != kKeepers.end();
+}
 
 ProgramReport report_of(const RunProgress& progress) {
   const auto get = [](const auto& word) { return word.load(std::memory_order_relaxed); };
@@ -30,6 +38,8 @@ ProgramReport report_of(const RunProgress& progress) {
   report.stuck = get(progress.stuck);
   report.pages = get(progress.pages);
   report.held = get(progress.held);
+  report.free = get(progress.free);
+  report.dead = get(progress.dead);
   report.on_disk = get(progress.on_disk);
   report.behind = get(progress.behind);
   report.copied = get(progress.copied);
@@ -65,8 +75,7 @@ std::vector<ProgramReport> programs_here() {
   for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
     const std::string number = process.path().filename();
     if (number.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::string name;
-    if (!std::getline(std::ifstream(process.path() / "comm"), name) || name != kKeeper) continue;
+    if (!is_keeper(process.path())) continue;
     if (auto report = ask_keeper(process.path())) reports.push_back(*std::move(report));
   }
   return reports;

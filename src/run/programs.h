@@ -20,6 +20,8 @@ struct ProgramReport {
   bool stuck = false;            // nodes want memory back, and there is no room elsewhere
   std::uint64_t pages = 0;       // in the pool, or on the disk of --backup
   std::uint64_t held = 0;        // frames of nodes that they take, with copies, parity and what is free
+  std::uint64_t free = 0;        // pages for which there would be room in that
+  std::uint64_t dead = 0;        // ... and is not, for the sake of other pages of their columns
   std::uint64_t on_disk = 0;     // pages that are on the disk alone
   std::uint64_t behind = 0;      // that have one node, and are to have a copy on the disk
   std::uint64_t to_copy = 0;     // copies that are made again, since it last began, and how many are

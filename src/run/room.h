@@ -34,8 +34,9 @@ struct Room {
   // The variable by which a process finds both: "1 NAME PATH", the keeper's socket and this file.
   static constexpr const char* kVariable = "COMEX_RUN";
   static constexpr const char* kPrefix = "1 ";
+  static constexpr const char* kFile = "comex-room";  // what the file is called
 
-  enum class Life : std::uint32_t { dormant, waking, awake };
+  enum class Life : std::uint32_t { dormant, waking, awake, left_alone };  // the last: dormant for good
 
   // Whether the kernel waits for pages of a process that another process wants to reach (runtime/neighbours.h).
   struct Waits {
@@ -49,6 +50,7 @@ struct Room {
     std::atomic<std::uint32_t> pid{0};  // 0: free
     std::atomic<Life> life{Life::dormant};
     std::atomic<std::uint64_t> desk{0};  // of one that is dormant: the address of its PokeDesk; 0: not yet
+    std::atomic<bool> asks{false};       // to be woken now, whatever it has
     Account account;
     // A process that is awake asks the keeper to stop its other threads: the id of the thread that asks; 0: none. The
     // answer is the number of threads that were sent the signal, and one; 0: not yet.
@@ -139,6 +141,7 @@ struct Room {
   void clear(Owned& owned) noexcept {
     budget.local.fetch_sub(owned.account.local.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
     owned.desk.store(0, std::memory_order_relaxed);
+    owned.asks.store(false, std::memory_order_relaxed);
     owned.life.store(Life::dormant, std::memory_order_relaxed);
     owned.stop_for.store(0, std::memory_order_relaxed);
     owned.stopped.store(0, std::memory_order_relaxed);

@@ -12,7 +12,7 @@
 namespace comex {
 
 struct RunProgress {
-  static constexpr std::uint64_t kMagic = 0x34305f6e75725f63;  // of this layout
+  static constexpr std::uint64_t kMagic = 0x35305f6e75725f63;  // of this layout
 
   std::atomic<std::uint64_t> magic{0};    // written last
   std::atomic<std::uint32_t> program{0};  // its process id
@@ -24,6 +24,8 @@ struct RunProgress {
   std::atomic<bool> stuck{false};            // nodes want memory back, and there is no room elsewhere
   std::atomic<std::uint64_t> pages{0};       // in the pool, or on the disk
   std::atomic<std::uint64_t> held{0};        // frames of nodes that they take, with copies, parity and what is free
+  std::atomic<std::uint64_t> free{0};        // pages for which there would be room in that
+  std::atomic<std::uint64_t> dead{0};        // ... and is not, for the sake of other pages of their columns
   std::atomic<std::uint64_t> on_disk{0};     // pages that are on the disk alone
   std::atomic<std::uint64_t> behind{0};      // that have one node, and no copy on the disk yet
   // Work: all of it since it last began, and what is done of it. Equal: there is none.

@@ -79,7 +79,7 @@ bool read_through(int mem, PageNo page, std::byte* to) {
 
 // Systems may be told that even this file keeps to what a mapping allows; or there is no /proc.
 int open_through() {
-  const int mem = ::open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  const int mem = ::open("/proc/thread-self/mem", O_RDONLY | O_CLOEXEC);
   if (mem < 0) return -1;
   void* const page = mmap(nullptr, 2 * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   bool works = false;

@@ -94,7 +94,7 @@ class UffdMemory final : public Memory {
   std::byte* shelves_ = nullptr;
   std::atomic<std::uint32_t> shelves_taken_{0};  // a bit each
   int self_ = -1;     // pidfd of this process for process_madvise; -1: this kernel does not do it
-  int through_ = -1;  // /proc/self/mem, which reads past what the program may; -1: it is not to be had, or does not
+  int through_ = -1;  // its memory as a file, which reads past what the program may; -1: not to be had, or does not
 };
 
 }  // namespace comex

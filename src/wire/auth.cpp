@@ -1,27 +1,60 @@
+// OpenSSL's newer functions look for providers and read files at their first use, which takes a millisecond: as long as
+// `comex run` may take to look at a pool (run/launch/glance.h). This one is a function.
+#define OPENSSL_SUPPRESS_DEPRECATED
+
 #include "wire/auth.h"
 
 #include <openssl/crypto.h>
-#include <openssl/hmac.h>
+#include <openssl/sha.h>
 #include <sys/random.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 
 namespace comex::wire {
 namespace {
+
+static_assert(sizeof(Mac) == SHA256_DIGEST_LENGTH);
+
+Mac sha256(std::initializer_list<ByteView> parts) {
+  SHA256_CTX hash;
+  Mac digest;
+  SHA256_Init(&hash);
+  for (const ByteView part : parts) SHA256_Update(&hash, part.data(), part.size());
+  SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &hash);
+  OPENSSL_cleanse(&hash, sizeof hash);
+  return digest;
+}
+
+// RFC 2104.
+Mac hmac_sha256(ByteView key, ByteView message) {
+  using Block = std::array<std::byte, SHA256_CBLOCK>;
+  const auto padded = [&](std::byte with) {
+    Block block{};
+    if (key.size() <= block.size()) {
+      std::copy(key.begin(), key.end(), block.begin());
+    } else {
+      const Mac digest = sha256({key});
+      std::copy(digest.begin(), digest.end(), block.begin());
+    }
+    for (std::byte& byte : block) byte ^= with;
+    return block;
+  };
+  Block inner = padded(std::byte{0x36});
+  Block outer = padded(std::byte{0x5c});
+  const Mac mac = sha256({outer, sha256({inner, message})});
+  OPENSSL_cleanse(inner.data(), inner.size());
+  OPENSSL_cleanse(outer.data(), outer.size());
+  return mac;
+}
 
 // The label and each part are length-prefixed, so that no two different inputs give the same bytes.
 Mac hmac(ByteView key, std::string_view label, std::initializer_list<ByteView> parts) {
   Writer w;
   w.put(label);
   for (const auto part : parts) w.put(static_cast<std::uint32_t>(part.size())).put(part);
-  const Bytes message = w.take();
-  Mac mac;
-  unsigned size = 0;
-  const auto* out = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                         reinterpret_cast<const unsigned char*>(message.data()), message.size(),
-                         reinterpret_cast<unsigned char*>(mac.data()), &size);
-  if (out == nullptr || size != mac.size()) std::abort();  // only if OpenSSL is out of memory or has no SHA-256
-  return mac;
+  return hmac_sha256(key, w.take());
 }
 
 Bytes encode_id(ClientId id) {

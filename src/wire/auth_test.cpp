@@ -1,6 +1,7 @@
 #include "wire/auth.h"
 
 #include <gtest/gtest.h>
+#include <openssl/hmac.h>
 
 namespace comex::wire {
 namespace {
@@ -20,6 +21,20 @@ TEST(Auth, proofs_depend_on_key_side_and_everything_said) {
   EXPECT_FALSE(same(proof, client_proof(bytes("secret"), {bytes("hello"), bytes("other reply")})));
   EXPECT_FALSE(same(proof, client_proof(bytes("secret"), {bytes("hellohello"), bytes(" reply")})))
       << "where one part ends and the next begins counts";
+}
+
+TEST(Auth, proofs_are_what_others_call_HMAC_with_SHA_256) {
+  Writer w;
+  w.put("comex 1 client proof");
+  for (const Bytes& part : {kSaid.hello, kSaid.hello_reply}) w.put(static_cast<std::uint32_t>(part.size())).put(part);
+  const Bytes message = w.take();
+  for (const std::size_t size : {0U, 1U, 32U, 63U, 64U, 65U, 200U}) {
+    const Bytes key(size, std::byte{0xc5});
+    Mac mac{};
+    HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(message.data()),
+         message.size(), reinterpret_cast<unsigned char*>(mac.data()), nullptr);
+    EXPECT_EQ(client_proof(key, kSaid), mac) << size << " bytes of a key";
+  }
 }
 
 TEST(Auth, node_proof_covers_the_rest_of_its_reply) {

@@ -89,6 +89,7 @@ int run(Settings settings) {
   for (std::thread& thread : threads) thread.join();
   std::size_t steps = 0;
   for (const Worker* const worker : all) steps += worker->steps();
+  workers.clear();  // their other threads, too: a signal may be in the hands of any
   alarms.stop_and_verify();
   std::printf("comex-checker: --seed %lu --threads %zu: %zu steps, nothing wrong\n", settings.seed, settings.threads,
               steps);

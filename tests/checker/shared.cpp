@@ -18,6 +18,10 @@ std::uint64_t* alarm_words;
 std::size_t alarm_pages;
 std::atomic<std::uint64_t> alarms;
 
+std::size_t page_of(std::uint64_t alarm) {
+  return mix(alarm) % alarm_pages;
+}
+
 }  // namespace
 
 SharedArea::SharedArea(const Settings& settings, std::size_t pages)
@@ -66,8 +70,8 @@ AlarmArea::~AlarmArea() {
 }
 
 void AlarmArea::on_alarm(int) {
-  const std::uint64_t turn = alarms.fetch_add(1);
-  __atomic_fetch_add(&alarm_words[mix(turn) % alarm_pages * kWords], 1, __ATOMIC_SEQ_CST);
+  const std::size_t page = page_of(alarms.fetch_add(1));
+  __atomic_fetch_add(&alarm_words[page * kWords], 1, __ATOMIC_SEQ_CST);
 }
 
 void AlarmArea::start() {
@@ -84,9 +88,20 @@ void AlarmArea::stop_and_verify() {
   const itimerval never{};
   setitimer(ITIMER_REAL, &never, nullptr);
   signal(SIGALRM, SIG_IGN);
-  std::uint64_t sum = 0;
-  for (std::size_t page = 0; page < pages_; ++page) sum += words_[page * kWords];
-  if (sum != alarms) wrong(settings_, "%lu signals were counted, %lu came", sum, alarms.load());
+  const std::uint64_t came = alarms;
+  std::vector<std::uint64_t> should(pages_);
+  std::vector<std::uint64_t> last(pages_);
+  for (std::uint64_t turn = 0; turn < came; ++turn) {
+    const std::size_t page = page_of(turn);
+    ++should[page];
+    last[page] = turn;
+  }
+  for (std::size_t page = 0; page < pages_; ++page) {
+    const std::uint64_t is = words_[page * kWords];
+    if (is == should[page]) continue;
+    wrong(settings_, "page %p of signals counted %lu, %lu came, the last of them was number %lu of %lu",
+          static_cast<void*>(words_ + page * kWords), is, should[page], last[page], came);
+  }
 }
 
 }  // namespace checker

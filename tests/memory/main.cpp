@@ -1,16 +1,24 @@
-// A program whose memory is of a kind that may not be noticed, or not be let go: what it has forbidden itself, and the
-// objects of C++. Verifies what it wrote, and prints how much was wrong, and how many mebibytes of it were here.
+// A program whose memory is of a kind that may not be noticed, or not be let go: what it has forbidden itself, the
+// objects of C++, and what a task with descriptors of its own uses as well. Verifies what it wrote, and prints how much
+// was wrong, and how many mebibytes of it were here.
 //
-//   memory_load hidden|objects MEBIBYTES
+//   memory_load hidden|objects|cloned|unshared MEBIBYTES
+#include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -77,12 +85,88 @@ std::size_t objects(std::size_t mebibytes) {
   return wrong;
 }
 
+// What two tasks use that share it.
+struct Shared {
+  char* memory;
+  std::size_t bytes;
+  bool forks;
+  pid_t owner = getpid();
+  std::atomic<bool> written{false};
+  std::atomic<bool> seen{false};
+  std::atomic<std::size_t> wrong{0};
+
+  // In a child, too, and in memory that is made meanwhile.
+  void look() {
+    wrong += wrong_in(memory, bytes);
+    const pid_t child = forks ? fork() : 0;
+    if (forks && child == 0) _exit(wrong_in(memory, bytes) == 0 ? 0 : 1);
+    int status = 1;
+    if (forks && (child < 0 || waitpid(child, &status, 0) != child || status != 0)) ++wrong;
+    char* more = map(bytes / 4);
+    write(more, bytes / 4);
+    more = static_cast<char*>(mremap(more, bytes / 4, bytes / 2, MREMAP_MAYMOVE));
+    wrong += wrong_in(more, bytes / 4);
+    munmap(more, bytes / 2);
+    write(memory, bytes);
+    wrong += wrong_in(memory, bytes);
+  }
+};
+
+void close_all() {
+  constexpr int kMost = 2000;
+  for (int fd = STDERR_FILENO + 1; fd < kMost; ++fd) close(fd);
+}
+
+// A task that shares the memory, but not the descriptors: it begins before any memory has left, and closes what it has.
+// A thread that has unshared them makes no child: comex cannot help it then, if it was dormant.
+std::size_t beside(std::size_t mebibytes, bool cloned) {
+  Shared shared{map(mebibytes << 20), mebibytes << 20, cloned};
+  static constexpr auto kWork = [](void* argument) {
+    auto& all = *static_cast<Shared*>(argument);
+    close_all();
+    while (!all.written) usleep(1000);
+    all.look();
+    all.seen = true;
+    return 0;
+  };
+  pid_t child = -1;
+  std::thread thread;
+  if (cloned) {
+    constexpr std::size_t kStack = 256 << 10;
+    const auto to_the_end = [](void* argument) {
+      auto& all = *static_cast<Shared*>(argument);
+      if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != all.owner) return 1;
+      return kWork(argument);
+    };
+    child = clone(to_the_end, map(kStack) + kStack, CLONE_VM | SIGCHLD, &shared);
+    if (child < 0) std::abort();
+  } else {
+    thread = std::thread([&] {
+      if (unshare(CLONE_FILES) != 0) std::abort();
+      kWork(&shared);
+    });
+  }
+  write(shared.memory, shared.bytes);
+  shared.written = true;
+  int status = 0;
+  while (!shared.seen && (!cloned || waitpid(child, &status, WNOHANG) == 0)) {
+    shared.wrong += wrong_in(shared.memory, shared.bytes);
+  }
+  if (!shared.seen) ++shared.wrong;
+  if (thread.joinable()) thread.join();
+  return shared.wrong + wrong_in(shared.memory, shared.bytes);
+}
+
+std::size_t use(std::string_view kind, std::size_t mebibytes) {
+  if (kind == "hidden") return hidden(mebibytes);
+  if (kind == "objects") return objects(mebibytes);
+  return beside(mebibytes, kind == "cloned");
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   if (count != 3) return 2;
-  const std::string_view kind = arguments[1];
-  const std::size_t mebibytes = std::strtoul(arguments[2], nullptr, 10);
-  std::printf("wrong: %zu\n", kind == "hidden" ? hidden(mebibytes) : objects(mebibytes));
+  std::printf("wrong: %zu\n", use(arguments[1], std::strtoul(arguments[2], nullptr, 10)));
   return 0;
 }

@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "base/read_file.h"
 #include "support/wait.h"
 
 namespace comex::test {
 namespace {
 
 std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return read_file(path).value_or("");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "fabric/channel.h"
+#include "fabric/dial.h"
 #include "fabric/socket.h"
 #include "wire/auth.h"
 

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -210,5 +211,49 @@ CASE(file_locks) {
   EVICTED(fcntl(fd, F_SETLK, lock));
   EVICTED(fcntl(fd, F_GETLK, lock));
   result("type %d", lock->l_type);
+  close(fd);
+}
+
+// The kernel does not wait for pages there. More than a tight budget has room for, a piece that crosses pages at a
+// time.
+CASE(own_memory_as_a_file) {
+  constexpr std::size_t kBytes = std::size_t{24} << 20, kPiece = 6000, kPieces = kBytes / kPiece;
+  const int fd = static_cast<int>(must(open("/proc/self/mem", O_RDWR | O_CLOEXEC), "open"));
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(memory != MAP_FAILED, "mmap");
+  auto* const data = static_cast<char*>(memory);
+  char* const piece = place<char>(kPiece);
+  const auto address = [&](std::size_t at) { return static_cast<off_t>(reinterpret_cast<std::uintptr_t>(data + at)); };
+  for (std::size_t i = 0; i < kPieces; ++i) fill(data + i * kPiece, kPiece, static_cast<std::uint32_t>(i));
+  // It may end where a page does.
+  const auto all = [&](const char* what, auto&& transfer) {
+    for (std::size_t done = 0; done < kPiece;) done += static_cast<std::size_t>(must(transfer(done), what));
+  };
+  int wrong = 0;
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    const std::size_t begin = i * kPiece;
+    if (i % 2 == 0) {
+      all("pread", [&](std::size_t at) { return pread(fd, piece + at, kPiece - at, address(begin + at)); });
+    } else {
+      must(lseek(fd, address(begin), SEEK_SET), "lseek");
+      all("read", [&](std::size_t at) { return syscall(SYS_read, fd, piece + at, kPiece - at); });
+    }
+    const auto sum = digest(piece, kPiece);
+    fill(piece, kPiece, static_cast<std::uint32_t>(i));
+    wrong += sum != digest(piece, kPiece);
+    fill(piece, kPiece, static_cast<std::uint32_t>(i + kPieces));
+    if (i % 2 == 0) {
+      all("pwrite", [&](std::size_t at) { return pwrite(fd, piece + at, kPiece - at, address(begin + at)); });
+    } else {
+      must(lseek(fd, address(begin), SEEK_SET), "lseek");
+      all("write", [&](std::size_t at) { return write(fd, piece + at, kPiece - at); });
+    }
+  }
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    fill(piece, kPiece, static_cast<std::uint32_t>(i + kPieces));
+    wrong += digest(piece, kPiece) != digest(data + i * kPiece, kPiece);
+  }
+  result("%d of %zu wrong", wrong, 2 * kPieces);
+  munmap(memory, kBytes);
   close(fd);
 }

@@ -122,6 +122,51 @@ CASE(clone_with_evicted_stack) {
   result("exit %d, the number is %s", WEXITSTATUS(*status), *parent == child ? "right" : "wrong");
 }
 
+namespace {
+
+int spawn_and_end(void* argument) {
+  const auto* const arguments = static_cast<char* const*>(argument);
+  pid_t child = 0;
+  int status = -1;
+  if (posix_spawn(&child, arguments[0], nullptr, nullptr, arguments, environ) != 0) return 101;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 102;
+}
+
+int fork_and_handle(void*) {
+  static volatile int handled;
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGUSR1, [](int) { handled = 1; });
+    kill(getpid(), SIGUSR1);
+    _exit(handled);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 102;
+}
+
+}  // namespace
+
+// Tasks of their own that share the memory, and have children.
+CASE_APART(clone_that_makes_others) {
+  constexpr std::size_t kStack = 128 << 10;
+  char* const stack = place<char>(kStack);
+  const char* const arguments[] = {"/bin/sh", "-c", "exit 9", nullptr};
+  const struct {
+    int (*body)(void*);
+    int flags;
+  } tasks[] = {{spawn_and_end, CLONE_VM | CLONE_FILES | CLONE_FS | SIGCHLD},
+               {spawn_and_end, CLONE_VM | SIGCHLD},
+               {fork_and_handle, CLONE_VM | SIGCHLD}};
+  for (const auto& task : tasks) {
+    const long child = EVICTED(clone(task.body, stack + kStack, task.flags, const_cast<char**>(arguments)));
+    int status = 0;
+    must(waitpid(static_cast<pid_t>(child), &status, 0), "waitpid");
+    result("%x ", static_cast<unsigned>(status));
+  }
+}
+
 CASE(wait_family) {
   int* status = place<int>();
   auto* use = place<rusage>();

@@ -1,11 +1,17 @@
 // Signals: actions, masks, stacks in evicted memory, and waiting for signals.
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 
@@ -150,12 +156,17 @@ namespace {
 std::atomic<int> handled{0};
 std::atomic<bool> enough{false};
 
+std::atomic<bool> touching;
+
 // Touches more than a tight budget has room for, so that signals find it waiting for pages.
 void* keep_touching(void*) {
   constexpr std::size_t kBytes = std::size_t{24} << 20;
   void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   auto* const bytes = static_cast<volatile char*>(memory);
-  for (std::size_t at = 0; !enough; at = (at + 4096) % kBytes) bytes[at] = static_cast<char>(bytes[at] + 1);
+  for (std::size_t at = 0; !enough; at = (at + 4096) % kBytes) {
+    bytes[at] = static_cast<char>(bytes[at] + 1);
+    touching = true;
+  }
   munmap(memory, kBytes);
   return nullptr;
 }
@@ -185,4 +196,340 @@ CASE(handlers_come_and_go_while_a_thread_touches_memory) {
   // The kernel keeps a signal that is ignored, if it is blocked: as all are while a fault is served under comex. By the
   // time it is let through there may be a handler again.
   result("%d of %d handled", std::min(handled.load(), kRounds), kRounds);
+}
+
+// One of the two signals that are never blocked under comex comes at every moment of a fault and of a call.
+CASE(sent_over_and_over_while_memory_is_touched) {
+  constexpr int kTimes = 20'000;
+  handled = 0;
+  enough = touching = false;
+  struct sigaction handler {};
+  handler.sa_handler = [](int) {
+    ++handled;
+    (void)syscall(SYS_getppid);
+  };
+  must(sigaction(SIGBUS, &handler, nullptr), "sigaction");
+  pthread_t thread{};
+  check(pthread_create(&thread, nullptr, keep_touching, nullptr) == 0, "pthread_create");
+  while (!touching) usleep(100);
+  for (int i = 0; i < kTimes; ++i) check(pthread_kill(thread, SIGBUS) == 0, "pthread_kill");
+  enough = true;
+  pthread_join(thread, nullptr);
+  std::signal(SIGBUS, SIG_DFL);
+  // How many depends on how fast they are taken.
+  result("%s", handled > 0 ? "handled" : "not handled");
+}
+
+namespace {
+
+// One thread makes calls while others send it signals. In its handler both are blocked.
+struct Flood {
+  std::atomic<long> victim{0};
+  std::atomic<long> unmade{0};  // calls that returned without having been made
+  long parent = 0;
+  volatile int depth = 0, deepest = 0;
+} flood;
+
+void call_once() {
+  flood.unmade += syscall(SYS_getppid) != flood.parent;
+}
+
+void* be_flooded(void*) {
+  constexpr std::size_t kBytes = std::size_t{24} << 20;
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  auto* const bytes = static_cast<volatile char*>(memory);
+  flood.victim = gettid();
+  for (std::size_t at = 0; !enough; at = (at + 4096) % kBytes) {
+    bytes[at] = static_cast<char>(bytes[at] + 1);
+    call_once();
+  }
+  munmap(memory, kBytes);
+  return nullptr;
+}
+
+void* send_for_a_while(void* signals) {
+  const auto* const which = static_cast<const int*>(signals);
+  constexpr int kTimes = 20'000;
+  for (int i = 0; i < kTimes; ++i) must(syscall(SYS_tgkill, getpid(), flood.victim.load(), which[i % 2]), "tgkill");
+  return nullptr;
+}
+
+void flood_with(int first, int second) {
+  int which[] = {first, second};
+  flood.victim = flood.unmade = 0;
+  flood.deepest = 0;
+  flood.parent = getppid();
+  handled = 0;
+  enough = false;
+  struct sigaction handler {};
+  handler.sa_handler = [](int) {
+    flood.depth = flood.depth + 1;
+    if (flood.depth > flood.deepest) flood.deepest = flood.depth;
+    ++handled;
+    call_once();
+    flood.depth = flood.depth - 1;
+  };
+  for (const int signal : which) sigaddset(&handler.sa_mask, signal);
+  for (const int signal : which) must(sigaction(signal, &handler, nullptr), "sigaction");
+  pthread_t victim{}, senders[2]{};
+  check(pthread_create(&victim, nullptr, be_flooded, nullptr) == 0, "pthread_create");
+  while (flood.victim == 0) usleep(100);
+  for (pthread_t& sender : senders)
+    check(pthread_create(&sender, nullptr, send_for_a_while, which) == 0, "pthread_create");
+  for (const pthread_t sender : senders) pthread_join(sender, nullptr);
+  enough = true;
+  pthread_join(victim, nullptr);
+  for (const int signal : which) std::signal(signal, SIG_DFL);
+  result("%s, %ld calls unmade, handlers %d deep", handled > 0 ? "handled" : "not handled", flood.unmade.load(),
+         flood.deepest);
+}
+
+}  // namespace
+
+CASE(a_flood_of_sigsys) {
+  flood_with(SIGSYS, SIGSYS);
+}
+
+CASE(a_flood_of_both_signals_that_are_never_blocked) {
+  flood_with(SIGSYS, SIGBUS);
+}
+
+// One that is sent while the program has it blocked comes when it has not, or to who waits for it.
+CASE(sent_while_blocked) {
+  struct sigaction handler {};
+  handler.sa_handler = [](int) { ++handled; };
+  for (const int signal : {SIGBUS, SIGSYS, SIGUSR1}) {
+    handled = 0;
+    must(sigaction(signal, &handler, nullptr), "sigaction");
+    sigset_t set, before;
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    must(sigprocmask(SIG_BLOCK, &set, &before), "sigprocmask");
+    for (int i = 0; i < 3; ++i) check(pthread_kill(pthread_self(), signal) == 0, "pthread_kill");
+    const int while_blocked = handled;
+    must(sigprocmask(SIG_SETMASK, &before, nullptr), "sigprocmask");
+    const int afterwards = handled;
+    must(sigprocmask(SIG_BLOCK, &set, nullptr), "sigprocmask");
+    check(pthread_kill(pthread_self(), signal) == 0, "pthread_kill");
+    usleep(1000);
+    const timespec none{};
+    const int waited = sigtimedwait(&set, nullptr, &none);
+    check(pthread_kill(pthread_self(), signal) == 0, "pthread_kill");
+    const int before_suspend = handled;
+    check(sigsuspend(&before) == -1 && errno == EINTR, "sigsuspend");
+    result("%d: %d, then %d; waited for %d; suspended until %d", signal, while_blocked, afterwards, waited,
+           handled - before_suspend);
+    must(sigprocmask(SIG_SETMASK, &before, nullptr), "sigprocmask");
+    std::signal(signal, SIG_DFL);
+  }
+}
+
+namespace {
+
+void* do_nothing(void*) {
+  return nullptr;
+}
+
+}  // namespace
+
+// Threads are sent signals at every moment of their life.
+CASE(sent_to_threads_as_they_begin_and_end) {
+  constexpr int kThreads = 200;
+  struct sigaction handler {};
+  handler.sa_handler = [](int) { ++handled; };
+  for (const int signal : {SIGBUS, SIGSYS}) must(sigaction(signal, &handler, nullptr), "sigaction");
+  for (int i = 0; i < kThreads; ++i) {
+    pthread_t thread{};
+    check(pthread_create(&thread, nullptr, do_nothing, nullptr) == 0, "pthread_create");
+    for (int k = 0; k < 20; ++k) (void)pthread_kill(thread, k % 2 == 0 ? SIGBUS : SIGSYS);
+    pthread_join(thread, nullptr);
+  }
+  for (const int signal : {SIGBUS, SIGSYS}) std::signal(signal, SIG_DFL);
+  result("%d threads", kThreads);
+}
+
+// What a process sends itself has come before kill() returns: no other thread than its own takes it.
+CASE(sent_to_the_process_itself) {
+  struct sigaction handler {};
+  handler.sa_handler = [](int) { ++handled; };
+  for (const int signal : {SIGSEGV, SIGBUS, SIGSYS, SIGILL, SIGTRAP, SIGFPE, SIGABRT, SIGQUIT, SIGTERM}) {
+    handled = 0;
+    must(sigaction(signal, &handler, nullptr), "sigaction");
+    int late = 0;
+    for (int round = 1; round <= 200; ++round) {
+      must(kill(getpid(), signal), "kill");
+      late += handled != round;
+    }
+    std::signal(signal, SIG_DFL);
+    result("%d: %d late; ", signal, late);
+  }
+}
+
+namespace {
+
+bool first_thread_has_ended() {
+  char stat[512] = {};
+  const int file = open("/proc/self/stat", O_RDONLY);
+  if (file < 0 || read(file, stat, sizeof stat - 1) < 0) _exit(100);
+  close(file);
+  const char* const name_end = std::strrchr(stat, ')');
+  return name_end != nullptr && name_end[2] == 'Z';
+}
+
+void* send_when_alone(void*) {
+  for (int look = 0; !first_thread_has_ended(); ++look) {
+    if (look == 10'000) _exit(102);
+    usleep(1000);
+  }
+  for (const int signal : {SIGSEGV, SIGBUS, SIGTERM}) must(kill(getpid(), signal), "kill");
+  _exit(handled);
+}
+
+}  // namespace
+
+CASE(sent_to_a_process_whose_first_thread_has_ended) {
+  const pid_t child = static_cast<pid_t>(must(fork(), "fork"));
+  if (child == 0) {
+    handled = 0;
+    struct sigaction handler {};
+    handler.sa_handler = [](int) { ++handled; };
+    for (const int signal : {SIGSEGV, SIGBUS, SIGTERM}) sigaction(signal, &handler, nullptr);
+    pthread_t thread{};
+    if (pthread_create(&thread, nullptr, send_when_alone, nullptr) != 0) _exit(101);
+    syscall(SYS_exit, 0);
+  }
+  int status = 0;
+  must(waitpid(child, &status, 0), "waitpid");
+  result("status %x", static_cast<unsigned>(status));
+}
+
+// A process ends, and becomes another program, also while one waits for it that it has blocked.
+CASE(an_end_while_one_is_blocked) {
+  for (const int signal : {SIGBUS, SIGSYS}) {
+    for (const bool handles : {true, false}) {
+      for (const bool executes : {false, true}) {
+        const pid_t child = static_cast<pid_t>(must(fork(), "fork"));
+        if (child == 0) {
+          std::signal(signal, handles ? [](int) { ++handled; } : SIG_DFL);
+          sigset_t set;
+          sigemptyset(&set);
+          sigaddset(&set, signal);
+          sigprocmask(SIG_BLOCK, &set, nullptr);
+          raise(signal);
+          if (executes) execl("/bin/sh", "sh", "-c", "exit 8", nullptr);
+          _exit(7);
+        }
+        int status = 0;
+        must(waitpid(child, &status, 0), "waitpid");
+        result("%x ", static_cast<unsigned>(status));
+      }
+    }
+  }
+}
+
+namespace {
+
+// Calls of this number bring SIGSYS.
+bool trap(int number) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(number), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{4, program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+void answer_trap(int, siginfo_t* info, void* context) {
+  seen_value = info->si_syscall;
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = 42;
+}
+
+}  // namespace
+
+CASE_APART(calls_that_a_filter_stops) {
+  struct sigaction handler {};
+  handler.sa_sigaction = answer_trap;
+  handler.sa_flags = SA_SIGINFO;
+  must(sigaction(SIGSYS, &handler, nullptr), "sigaction");
+  check(trap(SYS_getppid), "prctl");
+  evict();
+  const long answer = syscall(SYS_getppid);
+  result("answered %ld, of call %d; ", answer, seen_value);
+  seen_value = 0;
+  char* const text = place_string("written all the same");
+  int ends[2];
+  must(pipe(ends), "pipe");
+  result("%ld bytes, %ld", EVICTED(write(ends[1], text, 20)), syscall(SYS_getppid));
+  close(ends[0]), close(ends[1]);
+}
+
+// Also such as are made without a trap otherwise.
+CASE_APART(direct_calls_that_a_filter_stops) {
+  struct sigaction handler {};
+  handler.sa_sigaction = answer_trap;
+  handler.sa_flags = SA_SIGINFO;
+  must(sigaction(SIGSYS, &handler, nullptr), "sigaction");
+  int ends[2];
+  must(pipe(ends), "pipe");
+  char* const text = place_string("written all the same");
+  must(write(ends[1], text, 20), "write");
+  check(trap(SYS_read), "prctl");
+  const ssize_t answer = read(ends[0], text, 20);
+  result("answered %ld, of call %d", answer, seen_value);
+  close(ends[0]), close(ends[1]);
+}
+
+// A thread that has them blocked, as all have, gets them, and ends: they are the process's still.
+CASE_APART(sent_to_the_process_by_a_thread_that_ends) {
+  sigset_t set;
+  sigfillset(&set);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  for (const int signal : {SIGBUS, SIGSYS, SIGUSR1}) {
+    pthread_t thread{};
+    const auto send = [](void* which) -> void* {
+      kill(getpid(), static_cast<int>(reinterpret_cast<long>(which)));
+      return nullptr;
+    };
+    check(pthread_create(&thread, nullptr, send, reinterpret_cast<void*>(long{signal})) == 0, "pthread_create");
+    pthread_join(thread, nullptr);
+    const timespec patience{10, 0};
+    result("signal %d, ", sigtimedwait(&set, nullptr, &patience));
+  }
+}
+
+namespace {
+
+struct Waiter {
+  sigset_t set;
+  std::atomic<int> thread{0};
+};
+
+void* wait_for_any(void* argument) {
+  auto& waiter = *static_cast<Waiter*>(argument);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+  pthread_sigmask(SIG_BLOCK, &waiter.set, nullptr);
+  waiter.thread = gettid();
+  int signal = 0;
+  sigwait(&waiter.set, &signal);
+  return reinterpret_cast<void*>(static_cast<long>(signal));
+}
+
+}  // namespace
+
+// Who cannot be cancelled waits on.
+CASE_APART(cancelled_while_it_waits_for_a_signal) {
+  Waiter waiter;
+  sigfillset(&waiter.set);
+  pthread_t thread{};
+  check(pthread_create(&thread, nullptr, wait_for_any, &waiter) == 0, "pthread_create");
+  while (waiter.thread == 0) usleep(1000);
+  usleep(20'000);  // most likely it waits by now
+  check(pthread_cancel(thread) == 0, "pthread_cancel");
+  usleep(20'000);
+  check(pthread_kill(thread, SIGUSR1) == 0, "pthread_kill");
+  void* signal = nullptr;
+  pthread_join(thread, &signal);
+  result("signal %ld", reinterpret_cast<long>(signal));
 }

@@ -1,6 +1,8 @@
 // Picks by itself, at every fault, and changes its mind.
 //
 //   a stream goes on along a trend     what comes next along it, as leap does
+//   there is none that is sure, and    all of the region that the page is in (prefetch/footprints.h)
+//   regions are used all over
 //   there is none, the page is far     its neighbours, as long as enough of them are used
 //   neither, or it was in vain         nothing
 //

@@ -21,6 +21,7 @@
 
 #include "pager/page.h"
 #include "pager/prefetch/follower.h"
+#include "pager/prefetch/footprints.h"
 #include "pager/prefetch/line.h"
 #include "pager/prefetch/trend.h"
 
@@ -37,9 +38,9 @@ struct Writes {
 
   // What to take the next ones for.
   bool next() noexcept {
-    constexpr std::uint8_t kLook = 16;
+    constexpr std::uint8_t kLookEvery = 16;
     if (expected) {
-      expected = ++turns % kLook != 0;
+      expected = ++turns % kLookEvery != 0;
     } else {
       expected = 2 * written > placed;
     }
@@ -142,6 +143,7 @@ struct History {
   std::uint32_t used = 0;     // ... of which were
 
   Trends trends;
+  Footprints footprints;
   Replay replay;
 
   // The stream that a fault belongs to; kNone.
@@ -158,13 +160,14 @@ struct History {
     }
     return nearest;
   }
-  // A page that had been placed clean is written to.
-  void wrote(PageNo page) noexcept {
+  // A page that had been placed clean is written to. True if it is of a stream, which learns from that.
+  bool wrote(PageNo page) noexcept {
     for (FaultStream& stream : streams) {
       if (stream.last != page && stream.steps_to(page) == 0) continue;
       ++stream.writes.written;
-      return;
+      return stream.writes.placed > 1;
     }
+    return false;
   }
   // A new stream, in the place of another.
   void begin(PageNo page, std::uint32_t at_byte = 0) noexcept {

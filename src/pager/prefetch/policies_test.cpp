@@ -171,6 +171,21 @@ void short_runs(Simulated& program) {
     for (std::uint64_t k = 0; k < 6; ++k) program.touch(first + k);
   }
 }
+// A product of matrices, as libraries do it: twelve rows of 12,000 bytes at a time, down their first columns, then down
+// the next ones; and eight rows of another, in an order of their own.
+void tiles(Simulated& program) {
+  constexpr std::uint64_t kRow = 12'000;
+  constexpr std::array<std::uint64_t, 8> kOrder = {0, 2, 1, 3, 4, 5, 6, 7};
+  const auto touch = [&](std::uint64_t byte) {
+    program.touch(byte / kPageSize, 0, static_cast<std::uint32_t>(byte % kPageSize));
+  };
+  for (std::uint64_t tile = 0; program.touched < kTouches; ++tile) {
+    for (std::uint64_t column = 0; column < kRow; column += kPageSize / 2) {
+      for (std::uint64_t row = 0; row < 12; ++row) touch((tile * 12 + row) * kRow + column);
+      for (const std::uint64_t row : kOrder) touch(kApart * kPageSize + (tile * 8 + row) * kRow + column);
+    }
+  }
+}
 void random_pages(Simulated& program) {
   std::mt19937_64 random(5);
   for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(random() % 1'000'000);
@@ -195,6 +210,7 @@ constexpr std::array kWorkloads = {Workload{"sequential", sequential},
                                    Workload{"holes", holes},
                                    Workload{"clusters", clusters},
                                    Workload{"short runs", short_runs},
+                                   Workload{"tiles", tiles},
                                    Workload{"random", random_pages}};
 
 Simulated run(Prefetch choice, void (*workload)(Simulated&), bool far = false) {
@@ -227,6 +243,7 @@ TEST(Policies, whatTheyAreFor) {
       {leap, four_threads, 0.96, 0.99},      {leap, close_rows, 0.8, 0.99},
       {leap, scan_and_random, 0.48, 0.99},   {leap, holes, 0.8, 0.85},
       {leap, columns, 0.96, 0.99},           {leap, stride10_anywhere, 0.96, 0.99},
+      {automatic, tiles, 0.94, 0.99},        {automatic, close_rows, 0.95, 0.99},
   };
   for (const bool far : {false, true}) {
     for (const Bound& bound : bounds) {
@@ -269,6 +286,12 @@ TEST(Policies, autoIsNotFarBehindTheBest) {
       const std::uint64_t best = far ? std::min(leap.faults, next.faults) : leap.faults;
       EXPECT_LE(picks.faults, best + best / 7) << workload.name << (far ? ", far" : ", near");
     }
+  }
+}
+
+TEST(Policies, autoKnowsRegionsThatAreUsedAllOver) {
+  for (const auto workload : {tiles, close_rows, clusters}) {
+    EXPECT_LT(3 * run(Prefetch::automatic, workload).faults, run(Prefetch::leap, workload).faults);
   }
 }
 

@@ -45,6 +45,7 @@ struct Plan {
   // Besides, a list: pages that lie anywhere, to be asked for and to wait in the read buffer. See listed().
   std::uint32_t listed_at = 0;  // where it begins
   std::uint32_t listed = 0;     // how many
+  bool whole = false;           // all of a region that is used whole (prefetch/footprints.h)
   bool known = false;           // the page was where it had been in an earlier run
   bool unknown = false;         // ... or was not, though it could have been
 

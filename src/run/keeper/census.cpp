@@ -5,9 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
+#include <cerrno>
 #include <sstream>
+
+#include "base/read_file.h"
 
 namespace comex {
 namespace {
@@ -94,8 +95,7 @@ void Figures::add(const Figures& other) {
 std::uint64_t start_of_process(std::uint32_t pid) {
   constexpr int kStartField = 22;
   constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string stat(std::istreambuf_iterator<char>(file), {});
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", pid)).value_or("");
   // The second field is a name in brackets, which may hold anything.
   const auto bracket = stat.rfind(')');
   if (bracket == std::string::npos) return 0;
@@ -113,7 +113,7 @@ void Census::look() {
     const std::uint32_t pid = room_.accounts[i].pid.load(std::memory_order_acquire);
     if (pid == 0) continue;
     const auto found = watched_.find(i);
-    if (found != watched_.end() && !has_ended(found->second.pidfd)) continue;
+    if (found != watched_.end() && found->second.pidfd && !has_ended(found->second.pidfd)) continue;
     begin(i, pid);
   }
 }
@@ -123,12 +123,22 @@ void Census::begin(std::size_t index, std::uint32_t pid) {
   Watched& watched = watched_[index];
   watched.pid = pid;
   watched.pidfd = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (!watched.pidfd || has_ended(watched.pidfd) || !is_of(index, pid)) end(index);
+  // Without one (there are no descriptors left) it is tried again at the next look.
+  const bool gone = watched.pidfd ? has_ended(watched.pidfd) : errno == ESRCH || errno == EINVAL;
+  if (gone || !is_of(index, pid)) end(index);
 }
 
 bool Census::is_of(std::size_t index, std::uint32_t pid) const {
   const std::uint64_t since = room_.accounts[index].record.since.load(std::memory_order_acquire);
   return since == 0 || start_of_process(pid) <= since;
+}
+
+bool has_account(Room& room, std::uint32_t pid) {
+  const Room::Owned* const owned = pid != 0 ? room.find(pid) : nullptr;
+  if (owned == nullptr) return false;
+  const std::uint64_t since = owned->record.since.load(std::memory_order_acquire);
+  const std::uint64_t start = start_of_process(pid);
+  return since != 0 && start != 0 && start <= since;
 }
 
 void Census::end(std::size_t index) {

@@ -96,4 +96,8 @@ class Census {
 // When a process began, in ns of CLOCK_BOOTTIME, to within a tick of the kernel's clock; 0 if it is not there.
 std::uint64_t start_of_process(std::uint32_t pid);
 
+// Whether this very process has opened an account. Only who has the room can: it had the right when it began, whoever
+// it runs as now.
+bool has_account(Room& room, std::uint32_t pid);
+
 }  // namespace comex

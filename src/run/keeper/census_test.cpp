@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <thread>
 
 namespace comex {
 namespace {
@@ -42,6 +43,17 @@ class CensusTest : public ::testing::Test {
   std::unique_ptr<Room> room_ = std::make_unique<Room>();
   Census census_{*room_};
 };
+
+TEST_F(CensusTest, startOfProcess_ofOneThatEndsMeanwhile) {
+  for (int i = 0; i < 100; ++i) {
+    const pid_t pid = fork();
+    if (pid == 0) _exit(0);
+    std::thread parent([pid] { waitpid(pid, nullptr, 0); });
+    while (start_of_process(static_cast<std::uint32_t>(pid)) != 0) {
+    }
+    parent.join();
+  }
+}
 
 TEST_F(CensusTest, look_accountsOfTheDeadAreClosedAndCounted) {
   const pid_t first = start();

@@ -59,10 +59,13 @@ bool KeeperServer::grant_some(Process& process) {
       break;
     }
     (ready == Ready::parked ? process.parked : runs).push_back(*run);
-    if (!tell_since(process, store_->since(chunk_of(run->first)))) end(process);
     process.wanted -= run->count;
     want -= run->count;
     some = true;
+    if (!tell_since(process, store_->since(chunk_of(run->first)))) {
+      end(process);  // what it was granted goes with it
+      return some;
+    }
   }
   if (!runs.empty()) {
     process.told_refused = false;
@@ -338,6 +341,7 @@ void KeeperServer::publish() {
     status.refused += process->wanted > 0 && process->told_refused;
   }
   status.used = store_->used();
+  status.free = store_->free();
   status.dead = store_->dead();
   status.thin = store_->thin();
   status.mended = mended_;

@@ -12,14 +12,14 @@ constexpr Millis kLongestPause{1000};
 
 }  // namespace
 
-void KeeperServer::leave_all() {
+bool KeeperServer::leave_all() {
   bool somebody_left = false;
   for (auto at = processes_.begin(); at != processes_.end();) {
     const bool over = !at->second->talking() && leave(*at->second);
     somebody_left |= over;
     at = over ? processes_.erase(at) : std::next(at);
   }
-  if (somebody_left && processes_.empty() && config_.on_last_gone) config_.on_last_gone();
+  return somebody_left && processes_.empty();
 }
 
 bool KeeperServer::leave(Process& process) {

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include "node/server.h"
 #include "pool/code_text.h"
 #include "pool/failure_domains.h"
+#include "run/keeper/birthright.h"
 #include "run/keeper/census.h"
 #include "run/keeper/keeper_listen.h"
 #include "run/keeper/keeper_notices.h"
@@ -39,18 +41,13 @@
 namespace comex {
 namespace {
 
-constexpr int kPriority = -10;        // processes wait for the keeper, not the other way round
-constexpr Millis kLook{100};          // how often accounts of the dead are looked for
 constexpr Millis kFirstFrame{2'000};  // for the pool to say whether it has memory
 constexpr Millis kFirstLook{5};       // ... and how often to ask
 constexpr Millis kScraps{200};        // having refused what it usually gives: to find less
 
-// With the rings behind it, if there are any.
-Expected<Room*> map_room(const Fd& file, bool traced) {
-  void* const memory = mmap(nullptr, Room::bytes(traced), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (memory == MAP_FAILED) return system_error("cannot map memory to share");
-  madvise(memory, sizeof(Room), MADV_DONTDUMP);  // there may be a key in it
-  return static_cast<Room*>(memory);
+void forget_event(const Fd& event) {
+  eventfd_t count = 0;
+  (void)eventfd_read(event.get(), &count);
 }
 
 // A memory node for want of any other.
@@ -65,21 +62,6 @@ Expected<std::unique_ptr<Server>> start_own_node(std::uint64_t memory) {
   config.huge_pages = false;  // asking for each slab whether there are some takes longer than all the rest
   config.nid = NodeId{1};
   return Server::start(config);
-}
-
-// What a keeper is born with.
-struct Birthright {
-  Fd listener{number_of(KeeperFile::listener)};
-  Fd room{number_of(KeeperFile::room)};
-  Fd program{number_of(KeeperFile::program)};
-  Fd report{number_of(KeeperFile::report)};
-  Fd stats;
-  Fd trace;
-  Fd done;
-};
-
-bool is_traced(const KeeperOptions& options, const Birthright& files) {
-  return files.trace || !options.profile.empty();
 }
 
 TraceHeader header_of(const KeeperOptions& options, const Room& room) {
@@ -97,13 +79,16 @@ class Keeping {
   Keeping(const KeeperOptions& options, Room& room, const Birthright& files)
       : options_(options),
         room_(room),
-        waker_(room, options.local >> kPageShift),
+        waker_(room, options.local >> kPageShift,
+               [](pid_t process, const Error& why) {
+                 spdlog::debug("process {} cannot be woken now: {}", process, why.message);
+               }),
         census_(room,
                 [this](std::size_t account) {
                   if (tracer_) tracer_->finish(account);
                 }),
         progress_(room.progress, options.program, options.copies(), options.code) {
-    if (!is_traced(options, files)) return;
+    if (!files.is_traced(options)) return;
     auto* const base = reinterpret_cast<std::byte*>(&room);
     auto* const rings = reinterpret_cast<TraceRing*>(base + Room::rings_at());
     if (!options.profile.empty()) {
@@ -113,18 +98,7 @@ class Keeping {
                     profiler_ ? &*profiler_ : nullptr);
   }
 
-  // With a node of our own nothing is begun before somebody comes in: most programs never need it. False if the
-  // program, and all that came from it, is over.
-  bool wait_for_need(const Fd& program, const Fd& listener) {
-    for (bool running = true;;) {
-      std::array<pollfd, 2> waits{{{running ? program.get() : -1, POLLIN, 0}, {listener.get(), POLLIN, 0}}};
-      poll(waits.data(), waits.size(), static_cast<int>(kLook.count()));
-      if (waits[1].revents != 0) return true;
-      if (waits[0].revents != 0) running = false;
-      census_.look();
-      if (!running && census_.living() == 0) return false;
-    }
-  }
+  bool wait_for_need(const Birthright& files) { return files.wait_for_need(census_); }
   Expected<void> connect() {
     PoolConfig config = options_.pool;
     if (config.nodes.empty()) {
@@ -136,6 +110,7 @@ class Keeping {
     }
     if (options_.stock > 0) config.member.refill.min_threshold = config.member.refill.max_threshold = options_.stock;
     config.link.exportable = true;
+    config.anyway = options_.later;
     config.on_loss = [copies = config.copies, code = options_.code, backup = has_backup()](const Loss& loss) {
       code.coded() ? Notices::lost(loss, code) : Notices::lost(loss, copies, backup);
     };
@@ -143,11 +118,15 @@ class Keeping {
     auto pool = Pool::open(std::move(config));
     if (!pool) return std::move(pool).error();
     pool_ = *std::move(pool);
-    if (auto enough = enough_nodes(); !enough) return enough;
-    if (!has_backup() && refuses()) return full();
+    if (!options_.later) {
+      if (auto enough = enough_nodes(); !enough) return enough;
+      if (!has_backup() && refuses()) return full();
+    }
     KeeperConfig keeping;
     keeping.backup = options_.backup;
     keeping.code = options_.code;
+    keeping.on_last_gone = [this] { (void)eventfd_write(gone_.get(), 1); };
+    keeping.is_known = [this](pid_t pid) { return has_account(room_, static_cast<std::uint32_t>(pid)); };
     auto keeper = KeeperServer::start(*pool_, std::move(keeping));
     if (!keeper) return std::move(keeper).error();
     keeper_ = *std::move(keeper);
@@ -158,9 +137,10 @@ class Keeping {
   // Until the program, and all that came from it, is over.
   void keep(const Fd& program) {
     for (bool running = true;;) {
-      pollfd wait{running ? program.get() : -1, POLLIN, 0};
-      poll(&wait, 1, static_cast<int>(kLook.count()));
-      if (wait.revents != 0) running = false;
+      std::array<pollfd, 2> waits{{{running ? program.get() : -1, POLLIN, 0}, {gone_.get(), POLLIN, 0}}};
+      poll(waits.data(), waits.size(), static_cast<int>(kCensusEvery.count()));
+      if (waits[0].revents != 0) running = false;
+      if (waits[1].revents != 0) forget_event(gone_);
       census_.look();
       const KeeperStatus status = keeper_->status();
       if (census_.living() > 0) {
@@ -197,9 +177,9 @@ class Keeping {
     }
     if (options_.summary) fmt::print(stderr, "{}", to_summary(report, census_));
   }
-  void finish_profile() {
-    if (!profiler_) return;
+  void finish_trace() {
     tracer_.reset();
+    if (!profiler_) return;
     const auto taken = [](const std::atomic<bool>& part) { return part.load(std::memory_order_relaxed); };
     const Profiler::Played played{.known = census_.total().known,
                                   .unknown = census_.total().unknown,
@@ -245,6 +225,7 @@ class Keeping {
 
   const KeeperOptions& options_;
   Room& room_;
+  const Fd gone_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // an event when no process is left, for now
   std::unique_ptr<Server> node_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<KeeperServer> keeper_;
@@ -258,23 +239,6 @@ class Keeping {
   const Clock::time_point began_ = Clock::now();
 };
 
-Expected<KeeperOptions> read_options() {
-  const Fd file(number_of(KeeperFile::options));
-  std::string bytes(static_cast<std::size_t>(std::max<off_t>(lseek(file.get(), 0, SEEK_END), 0)), 0);
-  if (pread(file.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return system_error("cannot read");
-  }
-  return keeper_options_from(bytes);
-}
-
-Birthright take_files() {
-  Birthright files;
-  if (fcntl(number_of(KeeperFile::stats), F_GETFD) >= 0) files.stats = Fd(number_of(KeeperFile::stats));
-  if (fcntl(number_of(KeeperFile::trace), F_GETFD) >= 0) files.trace = Fd(number_of(KeeperFile::trace));
-  if (fcntl(number_of(KeeperFile::done), F_GETFD) >= 0) files.done = Fd(number_of(KeeperFile::done));
-  return files;
-}
-
 // Nobody who reads what the program said to its end has to wait until all is taken down.
 void leave_errors_to_the_program() {
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -287,10 +251,11 @@ void say(const Fd& to, const KeeperReport& report) {
 }
 
 Expected<void> keep(const KeeperOptions& options, Birthright& files) {
-  const auto room = map_room(files.room, is_traced(options, files));
+  const auto room = files.map_room(files.is_traced(options));
   if (!room) return room.error();
   Keeping keeping(options, **room, files);
-  if (!options.pool.nodes.empty() || keeping.wait_for_need(files.program, files.listener)) {
+  const bool at_once = !options.pool.nodes.empty() && !options.later;
+  if (at_once || keeping.wait_for_need(files)) {
     if (auto connected = keeping.connect(); !connected) return connected;
     keeping.listen(std::move(files.listener));
     say(files.report, {});
@@ -298,25 +263,27 @@ Expected<void> keep(const KeeperOptions& options, Birthright& files) {
     keeping.keep(files.program);
   }
   keeping.tell(files.stats);
-  keeping.finish_profile();
-  if (!files.trace) leave_errors_to_the_program();
+  keeping.finish_trace();
+  leave_errors_to_the_program();
+  files.done.reset();  // nor does `comex run`
   return {};
 }
 
 int run() {
-  setpriority(PRIO_PROCESS, 0, kPriority);  // where that is allowed
-  signal(SIGXFSZ, SIG_IGN);                 // of a file that grows too large
-  const auto options = read_options();
+  setpriority(PRIO_PROCESS, 0, kKeeperPriority);  // where that is allowed
+  signal(SIGXFSZ, SIG_IGN);                       // of a file that grows too large
+  Birthright files = Birthright::take();
+  const auto options = files.read_options();
+  files.options.reset();
   if (!options) {
     fmt::print(stderr, "comex: comex-keeper is run by `comex run`: {}\n", options.error().message);
     return 2;
   }
-  Birthright files = take_files();
   start_logging(options->log);
   const auto kept = keep(*options, files);
   if (kept) return 0;
-  // With a node of our own the program has begun, and nobody waits for a report.
-  if (!options->pool.nodes.empty()) {
+  // Otherwise the program has begun, and nobody waits for a report.
+  if (!options->pool.nodes.empty() && !options->later) {
     say(files.report, {kept.error().code, kept.error().message});
   } else {
     fmt::print(stderr, "comex: the program cannot have more memory than is here: {}\n", kept.error().message);

@@ -33,7 +33,8 @@ std::string to_bytes(const KeeperOptions& options) {
             {"command", options.command},
             {"log", options.log},
             {"profile", options.profile},
-            {"summary", options.summary}};
+            {"summary", options.summary},
+            {"later", options.later}};
   for (const Url& url : options.pool.nodes) json["nodes"].push_back(url.text());
   const std::vector<std::uint8_t> bytes = Json::to_cbor(json);
   return {bytes.begin(), bytes.end()};
@@ -68,6 +69,7 @@ Expected<KeeperOptions> keeper_options_from(const std::string& bytes) {
     json.at("log").get_to(options.log);
     json.at("profile").get_to(options.profile);
     json.at("summary").get_to(options.summary);
+    json.at("later").get_to(options.later);
     return options;
   } catch (const std::exception& error) {
     return Error{Errc::invalid, error.what()};

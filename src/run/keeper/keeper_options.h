@@ -40,6 +40,7 @@ struct KeeperOptions {
   std::string log;       // level
   std::string profile;   // a file: what an earlier run did, and what this one does; empty: none
   bool summary = false;  // say on stderr what happened, at the end
+  bool later = false;    // the pool was seen, and is for when a process needs it; if it is away then, it may come back
 
   // Of each page.
   [[nodiscard]] std::uint32_t copies() const { return code.coded() ? 1 : pool.copies; }

@@ -65,9 +65,10 @@ Expected<std::unique_ptr<KeeperServer>> KeeperServer::start(Pool& pool, KeeperCo
     server->backup_ = *std::move(backup);
   }
   const BackupFile* const disk = server->backup_ ? &server->backup_->file() : nullptr;
-  server->copier_ =
-      std::make_unique<ChunkCopier>(pool, server->config_.straight ? std::make_unique<StraightMover>(pool) : nullptr,
-                                    disk, code, server->config_.mend_rate, server->wake_.get());
+  const KeeperConfig& keeping = server->config_;
+  server->copier_ = std::make_unique<ChunkCopier>(
+      pool, keeping.straight ? std::make_unique<StraightMover>(pool, keeping.pulls) : nullptr, disk, code,
+      keeping.mend_rate, server->wake_.get());
   server->opener_ = std::make_unique<LaneOpener>(pool, server->wake_.get());
   server->look_at_pool();
   pool.watch([raw = server.get()] {
@@ -142,10 +143,11 @@ void KeeperServer::run() {
     if (backup_) back_up();
     serve_wants();
     mend();
-    leave_all();
+    const bool last_gone = leave_all();
     for (const auto& [number, process] : processes_) watch_room(*process);
     mind_dead_homes();
     publish();
+    if (last_gone && config_.on_last_gone) config_.on_last_gone();
   }
   kw::Closing closing;
   closing.reason.assign("the keeper was stopped");
@@ -223,7 +225,8 @@ void KeeperServer::accept_from(int listener) {
   ucred who{};
   socklen_t size = sizeof who;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return;
-  if (who.uid != ::geteuid() && who.uid != 0) {
+  const bool same = who.uid == ::geteuid() || who.uid == 0;
+  if (!same && !(config_.is_known && config_.is_known(who.pid))) {
     spdlog::warn("process {} of user {} was refused: the program belongs to user {}", who.pid, who.uid, ::geteuid());
     return;
   }

@@ -63,8 +63,12 @@ struct KeeperConfig {
   std::uint64_t mend_rate = kMendRate;  // bytes in a second: how fast lost copies are made again
   Millis lane_end_grace{5'000};         // for a node to close the lanes of a dead process; then the link is resumed
   bool straight = true;                 // nodes copy from each other where they can
+  StraightMover::Config pulls;          // ... and how long the keeper waits for them
   BackupConfig backup;
-  // Called on the loop when the last process is gone and has left nothing behind. May be empty.
+  // Whether a process of another user belongs to the program all the same: it gave up its rights after it had begun.
+  // Called on the loop. Empty: there are none.
+  std::function<bool(pid_t)> is_known;
+  // Called on the loop when the last process is gone and has left nothing behind, and status() says so. May be empty.
   std::function<void()> on_last_gone;
 };
 
@@ -74,6 +78,7 @@ struct KeeperStatus {
   std::uint64_t frames = 0;    // held, counted once per holder
   std::size_t refused = 0;     // processes that want frames and were told that there are none
   std::uint64_t used = 0;      // held, each counted once
+  std::uint64_t free = 0;      // held by nobody
   std::uint64_t dead = 0;      // held by nobody, and of use to nobody, for their columns' sake
   std::uint64_t thin = 0;      // frames, about, that have fewer copies than they should
   std::uint64_t mended = 0;    // copies of frames that were made again, ever
@@ -172,7 +177,8 @@ class KeeperServer {
   void publish();
 
   // --- keeper_leave.cpp: processes that are gone ---
-  void leave_all();
+  // True when that was the last of all processes.
+  bool leave_all();
   // True when nothing of it is left.
   bool leave(Process& process);
   bool lanes_ended(KeptNode& kept, bool first, bool late, bool* unclean);

@@ -1,11 +1,14 @@
 #include "run/keeper/poke.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,11 +16,13 @@
 #include <atomic>
 #include <cerrno>
 #include <ctime>
+#include <future>
 #include <new>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/read_file.h"
 #include "run/poke_desk.h"
 #include "run/poke_value.h"
 
@@ -197,6 +202,198 @@ TEST_F(PokeTest, every_thread_gets_it_and_no_call_is_interrupted) {
   expect_undisturbed_end();
 }
 
+// Without giving up the processor: how long that would take is up to others.
+void spin(std::chrono::microseconds time) {
+  const Deadline end(time);
+  while (!end.passed()) {
+  }
+}
+
+// Whenever that is: a thread that ends while it is being stopped says nothing if it is the first of several.
+TEST(PokeFirstThread, ends_at_any_moment) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer has threads of its own";
+#endif
+  for (int round = 0; round < 200; ++round) {
+    int ends[2] = {-1, -1};
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      std::thread([] { pause(); }).detach();
+      (void)!write(ends[1], "x", 1);
+      spin(std::chrono::microseconds(round * 10));
+      for (;;) syscall(SYS_exit, 0);
+    }
+    char byte = 0;
+    ASSERT_EQ(read(ends[0], &byte, 1), 1);
+    // Without a handler it is not sent: it was stopped, though, and goes on.
+    const auto stopped = [&] { return poke(child, 0, 0, Deadline(std::chrono::seconds(20))).error().code; };
+    const auto stat = [&] { return read_file("/proc/" + std::to_string(child) + "/stat").value_or(""); };
+    do {
+      ASSERT_EQ(stopped(), Errc::busy) << round;
+    } while (stat().find(") Z ") == std::string::npos);
+    EXPECT_EQ(stopped(), Errc::busy) << round;
+    kill(child, SIGKILL);
+    while (waitpid(child, nullptr, __WALL) >= 0) {
+    }
+    for (const int end : ends) close(end);
+  }
+}
+
+// Kills a process that is in the way of a test for too long: whoever waits for it goes on then.
+class Watchdog {
+ public:
+  explicit Watchdog(pid_t process) : thread_([this, process] { watch(process); }) {}
+  ~Watchdog() { (void)has_bitten(); }
+  // Ends it.
+  bool has_bitten() {
+    if (thread_.joinable()) {
+      called_back_.set_value();
+      thread_.join();
+    }
+    return has_bitten_;
+  }
+
+ private:
+  void watch(pid_t process) {
+    if (called_back_.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready) return;
+    has_bitten_ = true;
+    kill(process, SIGKILL);
+  }
+
+  std::promise<void> called_back_;
+  bool has_bitten_ = false;
+  std::thread thread_;
+};
+
+// Becomes `cat`, by a thread that is not the first, after a time.
+[[noreturn]] void execute_by_another_thread(int input, int output, int delay) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  dup2(input, STDIN_FILENO);
+  dup2(output, STDOUT_FILENO);
+  for (int i = 0; i < 6; ++i) std::thread([] { pause(); }).detach();
+  (void)!write(output, "x", 1);
+  std::thread([delay] {
+    spin(std::chrono::microseconds(delay * 10));
+    execlp("cat", "cat", nullptr);
+    _exit(1);
+  }).detach();
+  for (;;) pause();
+}
+
+bool comes_within(int end, Deadline patience) {
+  pollfd ready{end, POLLIN, 0};
+  char byte = 0;
+  return poll(&ready, 1, patience.remaining_ms()) == 1 && read(end, &byte, 1) == 1;
+}
+
+// That thread gets the number of the first one, and waits until all the others, which are held, have been reaped.
+TEST(PokeExec, by_another_thread_at_any_moment) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer has threads of its own";
+#endif
+  for (int round = 0; round < 200; ++round) {
+    int input[2] = {-1, -1};
+    int output[2] = {-1, -1};
+    ASSERT_EQ(pipe2(input, O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(output, O_CLOEXEC), 0);
+    const pid_t child = fork();
+    if (child == 0) execute_by_another_thread(input[0], output[1], round);
+    Watchdog watchdog(child);
+    const Deadline patience(std::chrono::seconds(20));
+    ASSERT_TRUE(comes_within(output[0], patience)) << round;
+    const auto name = [&] { return read_file("/proc/" + std::to_string(child) + "/comm").value_or("cat\n"); };
+    // Neither has a handler: it was stopped, and goes on.
+    const auto stopped = [&] { return poke(child, 0, 0, Deadline(std::chrono::seconds(20))).error().code; };
+    Errc code = Errc::busy;
+    while (code == Errc::busy && name() != "cat\n") code = stopped();
+    EXPECT_EQ(code, Errc::busy) << round;
+    EXPECT_EQ(stopped(), Errc::busy) << round;
+    EXPECT_EQ(write(input[1], "x", 1), 1);
+    EXPECT_TRUE(comes_within(output[0], Deadline(std::chrono::seconds(20)))) << "it goes on";
+    EXPECT_FALSE(watchdog.has_bitten()) << round;
+    kill(child, SIGKILL);
+    while (waitpid(child, nullptr, __WALL) >= 0) {
+    }
+    for (const int end : {input[0], input[1], output[0], output[1]}) close(end);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(PokeProcess, ends_at_any_moment) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer has threads of its own";
+#endif
+  for (int round = 0; round < 200; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (int i = 0; i < 6; ++i) std::thread([] { pause(); }).detach();
+      spin(std::chrono::microseconds(round * 10));
+      _exit(0);
+    }
+    Watchdog watchdog(child);
+    Errc code = Errc::busy;
+    while (code == Errc::busy) code = poke(child, 0, 0, Deadline(std::chrono::seconds(20))).error().code;
+    EXPECT_EQ(code, Errc::disconnected) << round;
+    EXPECT_FALSE(watchdog.has_bitten()) << round;
+    waitpid(child, nullptr, __WALL);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// It cannot be stopped, and nobody waits until it can.
+TEST(Poke, a_thread_that_waits_for_a_child_of_vfork) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "there vfork is fork";
+#endif
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    close(ends[1]);
+    if (vfork() == 0) {
+      char byte = 0;
+      (void)!read(ends[0], &byte, 1);
+      _exit(0);
+    }
+    _exit(0);
+  }
+  Watchdog watchdog(child);
+  const auto waits = [&] {
+    return read_file("/proc/" + std::to_string(child) + "/stat").value_or("").find(") D ") != std::string::npos;
+  };
+  const Deadline patience(std::chrono::seconds(20));
+  while (!waits() && !patience.passed()) std::this_thread::yield();
+  const auto count = poke(child, 0, 0, Deadline(std::chrono::milliseconds(50)));
+  EXPECT_TRUE(waits());
+  for (const int end : ends) close(end);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(watchdog.has_bitten());
+  ASSERT_FALSE(count);
+  EXPECT_EQ(count.error().code, Errc::timeout);
+}
+
+// What cannot be looked at is not what is not there.
+TEST_F(PokeTest, without_a_descriptor_left_nobody_has_ended) {
+#ifdef __clang__
+  GTEST_SKIP() << "its sanitizers need descriptors of their own";
+#endif
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto count = poke(child_, 0, 0, Deadline(std::chrono::seconds(20)));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(count);
+  EXPECT_EQ(count.error().code, Errc::busy);
+  expect_undisturbed_end();
+}
+
 TEST_F(PokeTest, a_spared_thread_does_not_get_it) {
   const auto count = poke(child_, child_, 0, Deadline(std::chrono::seconds(20)));
   ASSERT_TRUE(count) << count.error().message;
@@ -216,6 +413,23 @@ TEST(Poke, a_process_without_a_handler_is_left_alone) {
     EXPECT_EQ(count.error().code, Errc::busy);
     EXPECT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "it lives";
   }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+TEST(Poke, a_process_with_no_thread_but_the_spared_one) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the sanitizer has a thread of its own";
+#endif
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  }
+  const auto count = poke(child, child, 0, Deadline(std::chrono::seconds(20)));
+  ASSERT_FALSE(count);
+  EXPECT_EQ(count.error().code, Errc::disconnected);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }
@@ -262,6 +476,14 @@ TEST_F(PokeTest, a_process_that_has_become_another_program_is_left_alone) {
   expect_undisturbed_end();
 }
 
+TEST_F(PokeTest, what_is_not_to_be_sent_any_more_once_they_are_stopped) {
+  const auto count = poke(child_, 0, 0, Deadline(std::chrono::seconds(20)), [] { return false; });
+  ASSERT_FALSE(count);
+  EXPECT_EQ(count.error().code, Errc::busy);
+  EXPECT_EQ(shared->poked, 0U);
+  expect_undisturbed_end();
+}
+
 // A second one would be lost, and the others wait for the thread that it was for.
 TEST_F(PokeTest, a_signal_of_the_same_number_that_waits_already) {
   ASSERT_EQ(kill(child_, SIGSYS), 0);  // blocked by all
@@ -269,6 +491,20 @@ TEST_F(PokeTest, a_signal_of_the_same_number_that_waits_already) {
   ASSERT_FALSE(count);
   EXPECT_EQ(count.error().code, Errc::busy);
   expect_undisturbed_end();
+}
+
+// A handler of the runtime may wait for us, with the signal blocked.
+TEST_F(PokeTest, a_signal_of_the_same_number_is_let_in_where_the_runtime_blocks_it) {
+  ASSERT_EQ(kill(child_, SIGSYS), 0);
+  const Deadline patience(std::chrono::seconds(20));
+  const auto first = poke(child_, 0, 0, patience, nullptr, true);
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().code, Errc::busy);
+  auto count = poke(child_, 0, 0, patience, nullptr, true);
+  while (!count && count.error().code == Errc::busy && !patience.passed()) {
+    count = poke(child_, 0, 0, patience, nullptr, true);
+  }
+  EXPECT_TRUE(count) << count.error().message;
 }
 
 }  // namespace

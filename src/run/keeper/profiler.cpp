@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "base/fd.h"
+#include "base/read_file.h"
 #include "pager/prefetch/recorded.h"
 #include "run/keeper/profile_merge.h"
 #include "run/keeper/score_writer.h"
@@ -22,8 +21,7 @@ constexpr std::uint64_t kKnowsEnough = 90;  // per cent of the faults: nothing i
 constexpr std::uint64_t kMostTimes = 4;     // ... nor to one that has so many times the faults of one run
 
 std::vector<std::byte> read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::string text = read_file(path).value_or("");
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }

@@ -39,6 +39,8 @@ void ProgressWriter::write(const KeeperStatus& status, const std::vector<MemberS
   put(progress_.stuck, status.stuck);
   put(progress_.pages, status.used);
   put(progress_.held, held);
+  put(progress_.free, status.free);
+  put(progress_.dead, status.dead);
   put(progress_.on_disk, status.on_disk);
   put(progress_.behind, progress_.copies.load(std::memory_order_relaxed) == 1 ? status.backup.behind : 0);
   put(progress_.copied, status.mended - mended_before_);

@@ -49,6 +49,18 @@ TEST(ProgressWriter, workBeginsEndsAndBeginsAnew) {
   EXPECT_EQ(progress.to_move.load(), 10U);
 }
 
+TEST(ProgressWriter, whatIsHeldForNoPage) {
+  KeeperStatus status;
+  status.used = 100;
+  status.free = 30;
+  status.dead = 20;
+  RunProgress progress;
+  ProgressWriter(progress, "x", 1).write(status, {}, Clock::now());
+  EXPECT_EQ(progress.pages.load(), 100U);
+  EXPECT_EQ(progress.free.load(), 30U);
+  EXPECT_EQ(progress.dead.load(), 20U);
+}
+
 TEST(ProgressWriter, whatTheDiskHas) {
   KeeperStatus status;
   status.used = 100;

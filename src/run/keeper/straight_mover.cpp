@@ -21,11 +21,10 @@ StraightMover::Result StraightMover::move(const Run& from, const Run& to) {
   const Pair pair{from.node.value, to.node.value};
   const auto found = not_before_.find(pair);
   if (found != not_before_.end() && Clock::now() < found->second) return {};
-  busy_ = false;
   const Result result = try_to(from, to);
   if (result.outcome == Outcome::landed) {
     not_before_.erase(pair);
-  } else if (!busy_) {
+  } else if (!result.busy) {
     not_before_[pair] = Clock::now() + config_.try_again;
   }
   return result;
@@ -42,7 +41,9 @@ StraightMover::Result StraightMover::try_to(const Run& from, const Run& to) {
   }
   wire::Pull pull;
   wire::SessionKey key{};
-  if (!prepare(from, pull, key)) return {};
+  if (const Errc refusal = prepare(from, pull, key); refusal != Errc::ok) {
+    return {Outcome::not_landed, 0, refusal == Errc::busy};
+  }
   pull.target = {to.extent()};
   std::uint64_t link = 0;
   {
@@ -51,28 +52,25 @@ StraightMover::Result StraightMover::try_to(const Run& from, const Run& to) {
     link = target->number();
     pull.covered_key = wire::cover_key(target->session().key, pull.ticket, key);
     if (const auto begun = target->pull(pull); !begun) {
-      busy_ = begun.error().code == Errc::busy;
-      return {is_answer(begun.error().code) ? Outcome::not_landed : Outcome::unknown, link};
+      const Errc refusal = begun.error().code;
+      return {is_answer(refusal) ? Outcome::not_landed : Outcome::unknown, link, refusal == Errc::busy};
     }
   }
   return await(to, link);
 }
 
-// All of the request that is about the source. False: it gives no ticket.
-bool StraightMover::prepare(const Run& from, wire::Pull& pull, wire::SessionKey& key) {
+// All of the request that is about the source; or why it gives no ticket.
+Errc StraightMover::prepare(const Run& from, wire::Pull& pull, wire::SessionKey& key) {
   const auto source = pool_.enter(from.node);
-  if (!source || !can(*source)) return false;
+  if (!source || !can(*source)) return Errc::unsupported;
   const auto ticket = source->ticket(std::array{from.extent()});
-  if (!ticket) {
-    busy_ = ticket.error().code == Errc::busy;
-    return false;
-  }
+  if (!ticket) return ticket.error().code;
   key = wire::ticket_key(source->session().key, *ticket);
   pull.from = *source->node().address;
   pull.boot_id = source->session().boot_id;
   pull.ticket = *ticket;
   pull.source = {from.extent()};
-  return true;
+  return Errc::ok;
 }
 
 // Until the node says that it is over, or has ended what was asked for on that link.

@@ -30,6 +30,7 @@ class StraightMover {
   struct Result {
     Outcome outcome = Outcome::not_landed;
     std::uint64_t link = 0;  // to the target; if the outcome is unknown
+    bool busy = false;       // one of them had too much to do: the next time it may not
   };
 
   explicit StraightMover(Pool& pool) : StraightMover(pool, Config{}) {}
@@ -44,13 +45,12 @@ class StraightMover {
   using Pair = std::pair<std::uint16_t, std::uint16_t>;
   Result try_to(const Run& from, const Run& to);
   Result await(const Run& to, std::uint64_t link);
-  bool prepare(const Run& from, wire::Pull& pull, wire::SessionKey& key);
+  Errc prepare(const Run& from, wire::Pull& pull, wire::SessionKey& key);
   [[nodiscard]] static bool can(const Link& link);
 
   Pool& pool_;
   const Config config_;
   std::map<Pair, Clock::time_point> not_before_;  // pairs that could not
-  bool busy_ = false;                             // one of them had too much to do: the next time it may not
   std::atomic<bool> stopping_{false};
 };
 

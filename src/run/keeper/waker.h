@@ -12,19 +12,27 @@
 // Threads: one, which does everything here. Thread safety: none needed by others.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <thread>
+#include <unordered_map>
 
 #include "base/clock.h"
+#include "base/expected.h"
 #include "run/room.h"
 
 namespace comex {
 
 class Waker {
  public:
+  // Told of a process that could not be woken this time, and why.
+  using Failed = std::function<void(pid_t, const Error&)>;
+
   // REQUIRES: the room outlives this.
-  Waker(Room& room, std::uint64_t budget_pages);
+  Waker(Room& room, std::uint64_t budget_pages, Failed on_failure = nullptr);
   ~Waker();
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
@@ -36,10 +44,22 @@ class Waker {
     bool dormant = false;            // there are processes that are
     Room::Owned* largest = nullptr;  // of those that are, and worth waking
     std::uint64_t largest_pages = 0;
+    Room::Owned* asking = nullptr;  // of those that are dormant
+  };
+
+  // Of a process that could not be woken. It is tried again, the later the longer it has been so: others have their
+  // turn meanwhile, and it is not stopped all the time.
+  struct Trouble {
+    std::uint32_t pid = 0;
+    std::uint64_t desk = 0;  // of the program that it was
+    Clock::time_point since{};
+    Clock::time_point not_before{};
   };
 
   void run();
   Use look();
+  [[nodiscard]] bool may_be_tried(Room::Owned& owned, std::uint32_t pid);
+  void try_later(Room::Owned& owned, std::uint32_t pid, std::uint64_t desk);
   void wake(Room::Owned& owned);
   void stop_threads(Room::Owned& owned);
   // Until the budget could be used up, should everything be touched as fast as memory can be.
@@ -48,8 +68,9 @@ class Waker {
   Room& room_;
   const std::uint64_t budget_;
   const std::uint64_t near_;  // from how many pages on processes are woken
+  const Failed on_failure_;
   std::atomic<bool> closing_{false};
-  Clock::time_point not_before_{};  // after one that could not be woken
+  std::unordered_map<const Room::Owned*, Trouble> troubles_;
   std::thread thread_;
 };
 

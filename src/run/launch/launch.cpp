@@ -30,7 +30,7 @@ Expected<Room*> make_room(const Launch& launch, Fd* file) {
     return Error{Errc::invalid, fmt::format("{} needs files of {}, of which little is used; raise ulimit -f",
                                             launch.trace ? "--trace" : "--profile", format_size(bytes))};
   }
-  Fd fd(memfd_create("comex-room", MFD_CLOEXEC));
+  Fd fd(memfd_create(Room::kFile, MFD_CLOEXEC));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return system_error("cannot make memory to share");
   void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return system_error("cannot map memory to share");
@@ -107,7 +107,7 @@ Expected<std::string> start_keeper(const Launch& launch, const std::string& exec
   to.reset();
   (*room)->keeper.store(static_cast<std::uint32_t>(orphan->pid), std::memory_order_relaxed);
   (*room)->at_once.store(launch.at_once || !orphan->can_trace, std::memory_order_relaxed);
-  if (!own_node) {
+  if (!own_node && !launch.keeper.later) {
     const KeeperReport report = wait_for_report(from);
     if (report.code != Errc::ok) return Error{report.code, report.text};
   }

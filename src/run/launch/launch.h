@@ -1,7 +1,7 @@
 // How a program gets a keeper: what `comex run` does before it becomes the program.
 //
 // This is on the way of every start, and done before the keeper's libraries are even loaded: the keeper is a program of
-// its own (run/keeper/keeper_main.cpp), and starts while the program does.
+// its own (run/keeper/keeper_main.cpp), and starts while the program does, or when that needs it (watcher_main.cpp).
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,18 @@ struct Launch {
   Fd stats;                 // where to write what happened, at the end; may be none
   Fd trace;                 // where to write faults, as they come; may be none
   Fd done;                  // held until all of that is done; may be none
+
+  // Somebody is to hear what happened.
+  [[nodiscard]] bool told() const { return stats || trace || keeper.summary || !keeper.profile.empty(); }
+  // There is nothing for a keeper to do before a process comes near its budget, if ever.
+  [[nodiscard]] bool can_wait() const { return !told() && !at_once && keeper.backup.folder.empty(); }
 };
 
-// Starts a keeper, `executable`, for a program that is about to run in this process (exec). It ends when this process,
-// and every process that came from it, has ended; it is nobody's child. Whether the pool is there and has memory is
-// known when this returns; of a node of our own there is no doubt. Returns the value of Room::kVariable for the
-// program.
-// REQUIRES: this process has one thread.
+// Starts a keeper, `executable` (or what becomes one: run/keeper/watcher_main.cpp), for a program that is about to run
+// in this process (exec). It ends when this process, and every process that came from it, has ended; it is nobody's
+// child. Whether the pool is there and has memory is known when this returns, unless that was seen before (`later`); of
+// a node of our own there is no doubt.
+// Returns the value of Room::kVariable for the program. REQUIRES: this process has one thread.
 Expected<std::string> start_keeper(const Launch& launch, const std::string& executable);
 
 }  // namespace comex

@@ -19,7 +19,8 @@ struct Orphan {
 // beyond them. It has no input and output: this process's are not its to hold open. What the terminal and the shell do
 // to this process is not meant for it: it is a process group of its own, and ignores their signals. It stays in the
 // session, though: Linux schedules sessions against each other (autogroup), and has let one with a handful of threads,
-// which all others were waiting for, starve for 20 seconds.
+// which all others were waiting for, starve for 20 seconds. An error if it may not be executed; that it then is, nobody
+// waits for.
 // REQUIRES: this process has one thread.
 Expected<Orphan> start_orphan(const std::string& path, int first, std::span<const int> files);
 

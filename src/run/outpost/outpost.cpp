@@ -240,21 +240,37 @@ void Outpost::wrote(Location home) noexcept {
   backup_[chunk_of(home.frame).value].written.fetch_or(bit, std::memory_order_release);
 }
 
-// ok if a copy can be read; fenced if all are lost.
+Outpost::PlaceWords Outpost::words_of(const ChunkEntry& entry) noexcept {
+  PlaceWords words;
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = entry.places[i].load(std::memory_order_acquire);
+  return words;
+}
+
+// ok if a copy can be read; fenced if all are lost, which is for ever: so it is said only of places that were there
+// together. See "a reader meets a map that changes under it" in docs/design-notes.md.
 Errc Outpost::state_of(Location home) const noexcept {
-  if (code_.coded()) return coded_state_of(home);
   const ChunkEntry& entry = entry_of(home.frame);
+  const PlaceWords words = words_of(entry);
+  const Errc state = code_.coded() ? coded_state_of(entry, words, home.frame) : state_of(entry, words, home.frame);
+  if (state != Errc::fenced) return state;
+  return words != PlaceWords{} && words == words_of(entry) ? Errc::fenced : Errc::disconnected;
+}
+
+Errc Outpost::state_of(const ChunkEntry& entry, const PlaceWords& words, FrameNo home) const noexcept {
   Errc state = Errc::fenced;
-  for (const auto& word : entry.places) {
-    const std::uint64_t place = word.load(std::memory_order_acquire);
+  for (const std::uint64_t place : words) {
     if ((place & ChunkEntry::kThere) == 0) continue;
-    if (readable(entry, place, home.frame)) return Errc::ok;
+    if (readable(entry, place, home)) return Errc::ok;
     if ((place & ChunkEntry::kBackup) != 0) continue;
-    OutpostNode* const node = find(ChunkEntry::decode(place, 0).node);
-    const Errc its = node != nullptr ? node->state() : Errc::disconnected;
-    if (its != Errc::fenced) state = Errc::disconnected;
+    if (state_of(entry, place) != Errc::fenced) state = Errc::disconnected;
   }
   return state;
+}
+
+// Of one that was not heard of yet, what is known of its node may be of a session before.
+Errc Outpost::state_of(const ChunkEntry& entry, std::uint64_t place) const noexcept {
+  OutpostNode* const node = find(ChunkEntry::decode(place, 0).node);
+  return node != nullptr && has_heard_of(entry, place) ? node->state() : Errc::disconnected;
 }
 
 // --- pages ---

@@ -64,6 +64,8 @@ struct OutpostConfig {
   std::byte* (*own)(void* context, std::size_t bytes) = nullptr;
   // A node is lost: called by tend(), once a node. May be null.
   void (*on_lost)(void* context, NodeId node, std::string_view name) = nullptr;
+  // Whether the caller has other descriptors than the process: what the keeper sends is not for its table. May be null.
+  bool (*apart)() = nullptr;
   void* context = nullptr;
   Record* record = nullptr;  // where to count; may be null
 };
@@ -126,6 +128,10 @@ class Outpost final : public Frames {
   Errc before_fork(const Deadline& deadline) noexcept;
   // REQUIRES, of both: the same thread, before_fork() returned ok. Also when the fork failed.
   void after_fork_in_parent() noexcept;
+  // Where the task that forks has other descriptors than the process: what before_fork() got goes from one table, by
+  // one end of a SEQPACKET socket, to the other. REQUIRES: before_fork() returned ok, and these are called in turn.
+  Errc send_heir(int socket) noexcept;
+  Errc take_heir(int socket) noexcept;
   // The child has the same outpost, with nothing at hand, and tcp nodes away until the keeper has sent lanes. What
   // parent and child both hold must be written by neither. An error: the child has no memory to speak of any more.
   Errc after_fork_in_child() noexcept;
@@ -152,12 +158,17 @@ class Outpost final : public Frames {
   // ... and, of a copy on the disk, whether the page is there.
   [[nodiscard]] bool readable(const ChunkEntry& entry, std::uint64_t place, FrameNo home) const noexcept;
   [[nodiscard]] bool writable(const ChunkEntry& entry, std::uint64_t place) const noexcept;
+  using PlaceWords = std::array<std::uint64_t, kMostPlaces>;
+  [[nodiscard]] static PlaceWords words_of(const ChunkEntry& entry) noexcept;
   [[nodiscard]] Errc state_of(Location home) const noexcept;
+  [[nodiscard]] Errc state_of(const ChunkEntry& entry, const PlaceWords& words, FrameNo home) const noexcept;
+  // Of the way to one place.
+  [[nodiscard]] Errc state_of(const ChunkEntry& entry, std::uint64_t place) const noexcept;
   // --- outpost_code.cpp: pages that are coded ---
   [[nodiscard]] Location coded_place_of(Location home) const noexcept;
   [[nodiscard]] Places coded_places_of(Location home) const noexcept;
   [[nodiscard]] Places coded_readable_places(Location home) const noexcept;
-  [[nodiscard]] Errc coded_state_of(Location home) const noexcept;
+  [[nodiscard]] Errc coded_state_of(const ChunkEntry& entry, const PlaceWords& words, FrameNo home) const noexcept;
   [[nodiscard]] bool can_make(const ChunkEntry& entry, std::uint32_t row) const noexcept;
   // Reads pages by way of the others in their columns. Waits.
   void make(Transfer& transfer) noexcept;

@@ -77,18 +77,14 @@ bool Outpost::is_worn(Location home) const noexcept {
 }
 
 // ok if it can be read, or made; fenced if so many are lost that it never can be.
-Errc Outpost::coded_state_of(Location home) const noexcept {
-  const ChunkEntry& entry = entry_of(home.frame);
-  const Cell cell = cell_of(home.frame, code_);
+Errc Outpost::coded_state_of(const ChunkEntry& entry, const PlaceWords& words, FrameNo home) const noexcept {
+  const Cell cell = cell_of(home, code_);
   std::uint32_t usable_others = 0;
   std::uint32_t left_others = 0;  // that may be back
   Errc own = Errc::fenced;
   for (std::uint32_t i = 0; i < code_.nodes(); ++i) {
-    const std::uint64_t place = entry.places[i].load(std::memory_order_acquire);
-    if ((place & ChunkEntry::kThere) == 0) continue;
-    OutpostNode* const node = find(ChunkEntry::decode(place, 0).node);
-    const bool lost = node != nullptr && node->state() == Errc::fenced;
-    const Errc state = usable(entry, place) ? Errc::ok : lost ? Errc::fenced : Errc::disconnected;
+    if ((words[i] & ChunkEntry::kThere) == 0) continue;
+    const Errc state = state_of(entry, words[i]);
     if (i == cell.row) own = state;
     if (i == cell.row) continue;
     usable_others += state == Errc::ok;

@@ -1,6 +1,7 @@
 // An outpost and fork. See "Fork with a keeper" in docs/design-notes.md.
 #include <poll.h>
 
+#include <array>
 #include <mutex>
 #include <new>
 
@@ -44,6 +45,24 @@ Errc Outpost::ask_for_heir(const Deadline& deadline) noexcept {
     if (heirs_due_ == 0) return heir_socket_ && heir_lifeline_ ? Errc::ok : Errc::busy;
     if (!wait_ready(socket_.get(), POLLIN, deadline)) return Errc::timeout;
   }
+}
+
+Errc Outpost::send_heir(int socket) noexcept {
+  std::byte one{1};
+  const std::array fds{heir_socket_.get(), heir_lifeline_.get()};
+  const Errc sent = send_packet(socket, std::array{iovec{&one, sizeof one}}, fds);
+  heir_socket_.reset();
+  heir_lifeline_.reset();
+  return sent;
+}
+
+Errc Outpost::take_heir(int socket) noexcept {
+  std::byte one{};
+  ReceivedFds fds;
+  (void)receive_packet(socket, {&one, sizeof one}, fds);
+  heir_socket_ = fds.take(0);
+  heir_lifeline_ = fds.take(1);
+  return heir_socket_ && heir_lifeline_ ? Errc::ok : Errc::busy;
 }
 
 void Outpost::after_fork_in_parent() noexcept {

@@ -30,6 +30,7 @@ Errc Outpost::greet(const Deadline& deadline) noexcept {
 }
 
 void Outpost::tend_for(std::uint32_t least) noexcept {
+  if (config_.apart != nullptr && config_.apart()) return;
   if (keeper_gone() || !tend_mutex_.try_lock()) return;
   const std::lock_guard lock(tend_mutex_, std::adopt_lock);
   receive();

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "run/runtime/faults.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/process.h"
 #include "run/runtime/program_memory.h"
@@ -125,6 +126,7 @@ void use_stack_from(ThreadState& state, ucontext_t& frame) noexcept {
 
 void take_over(ThreadState& state, ucontext_t& frame) noexcept {
   use_stack_from(state, frame);
+  note_made(frame);
   Signals::set_mask(state, frame, *reinterpret_cast<const std::uint64_t*>(&frame.uc_sigmask));
 }
 
@@ -144,7 +146,12 @@ void deliver(ThreadState& state, const Arrival& arrival, ucontext_t& frame, cons
   made.context.stack = state.program_stack;
   made.context.mask |= state.blocked;
   made.info = arrival.info;
-  // Into the program's memory: it may fault, and be resolved; where there is no memory, the kernel kills, as it would.
+  // Into the program's memory, which is brought in first: faults may be blocked here. Where there is none the kernel
+  // kills, as it would.
+  const PageRun pages = PageRun::of(at, reinterpret_cast<std::uint64_t>(floating) + bytes - at);
+  PinFrame pins(*process.threads, state);
+  pins.add(pages);
+  settle(pages, true);
   if (bytes > 0) {
     made.context.machine.fpregs = reinterpret_cast<fpregset_t>(floating);
     std::memcpy(floating, machine.fpregs, bytes);
@@ -167,12 +174,27 @@ void deliver(ThreadState& state, const Arrival& arrival, ucontext_t& frame, cons
   Signals::set_mask(state, frame, mask);
 }
 
-void deliver_aside(ThreadState& state, ucontext_t& frame) noexcept {
-  if (state.aside.signal == 0) return;
-  deliver(state, state.aside, frame, state.wait_masked ? &state.wait_mask : nullptr);
+void restore_mask(ThreadState& state, ucontext_t& frame) noexcept {
+  if (!state.aside_masked) return;
+  mask_of(frame) = Signals::open(state.aside_mask);
   state.aside_masked = false;
-  state.wait_masked = false;
-  state.aside.signal = 0;
+}
+
+void deliver_aside(ThreadState& state, ucontext_t& frame) noexcept {
+  if (state.aside.signal != 0) {
+    const Arrival& aside = state.aside;
+    restore_mask(state, frame);
+    // By the handler of another, which has come since.
+    const bool is_blocked = (state.blocked & Signals::bit(aside.signal)) != 0 && !state.wait_masked;
+    if (is_blocked) {
+      Signals::keep(state, aside.signal, aside.info);
+    } else {
+      deliver(state, aside, frame, state.wait_masked ? &state.wait_mask : nullptr);
+    }
+    state.wait_masked = false;
+    state.aside.signal = 0;
+  }
+  if ((state.kept.load(std::memory_order_relaxed) & ~state.blocked) != 0) signals.deliver_kept(state, frame);
 }
 
 void return_from_handler(ThreadState& state, ucontext_t& frame) noexcept {
@@ -180,6 +202,7 @@ void return_from_handler(ThreadState& state, ucontext_t& frame) noexcept {
   if (!copy_in(get(frame.uc_mcontext, REG_RSP), &theirs, sizeof theirs)) die(SIGSEGV);
   mcontext_t& machine = frame.uc_mcontext;
   std::memcpy(machine.gregs, theirs.machine.gregs, sizeof machine.gregs);
+  note_made(frame);
   restore_floating_point(machine, reinterpret_cast<std::uint64_t>(theirs.machine.fpregs));
   Signals::set_mask(state, frame, theirs.mask);
   if (!is_on(state.program_stack, get(machine, REG_RSP))) state.program_stack = as_told(theirs.stack);

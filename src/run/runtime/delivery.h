@@ -33,7 +33,9 @@ void take_over(ThreadState& state, ucontext_t& frame) noexcept;
 // returns. `blocked`: the mask at that moment, where it is not that of the frame (rt_sigsuspend, ppoll).
 void deliver(ThreadState& state, const Arrival& arrival, ucontext_t& frame, const std::uint64_t* blocked) noexcept;
 
-// The same for a signal that was put aside, if there is one, now that nothing of ours is left to do.
+// Everything may be blocked since a signal was put aside: not any more when the program goes on as `frame` says.
+void restore_mask(ThreadState& state, ucontext_t& frame) noexcept;
+// The same as deliver() for signals that were put aside or kept, if any, now that nothing of ours is left to do.
 void deliver_aside(ThreadState& state, ucontext_t& frame) noexcept;
 
 // rt_sigreturn: the program goes on as the frame on its stack says.

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -12,6 +13,7 @@
 #include <cstdint>
 
 #include "run/runtime/gate_entry.h"
+#include "run/runtime/memory_file.h"
 #include "run/runtime/process.h"
 #include "run/runtime/real.h"
 #include "run/syscalls/syscall_table.h"
@@ -34,12 +36,14 @@ constinit Real<ssize_t(int, void*, size_t, int, sockaddr*, socklen_t*)> real_rec
 constinit Real<ssize_t(int, const void*, size_t, int, const sockaddr*, socklen_t)> real_sendto("sendto");
 constinit Real<int(pollfd*, nfds_t, int)> real_poll("poll");
 constinit Real<int(int, epoll_event*, int, int)> real_epoll_wait("epoll_wait");
+constinit Real<int()> real_sched_yield("sched_yield");
 constinit Real<int(pthread_t)> real_pthread_cancel("pthread_cancel");
 
 [[gnu::constructor(101)]] void find_all() {
   (void)real_read.find(), (void)real_write.find(), (void)real_pread.find(), (void)real_pwrite.find();
   (void)real_recv.find(), (void)real_send.find(), (void)real_recvfrom.find(), (void)real_sendto.find();
-  (void)real_poll.find(), (void)real_epoll_wait.find(), (void)real_pthread_cancel.find();
+  (void)real_poll.find(), (void)real_epoll_wait.find(), (void)real_sched_yield.find();
+  (void)real_pthread_cancel.find();
 }
 
 // Memory of a call, of which there is one piece.
@@ -88,8 +92,14 @@ std::int64_t once(ThreadState& state, const Call& call, PageRun pages, bool writ
   std::atomic_signal_fence(std::memory_order_seq_cst);
   state.waiting = false;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (state.aside.signal != 0) [[unlikely]]
+  if (state.aside.signal != 0) [[unlikely]] {
     handle_aside();
+  } else if (result == -EINTR && state.cut_short) {
+    // By a signal that the program has blocked. The gate has the kernel block it: a time-out begins anew once, not with
+    // each of them.
+    state.cut_short = false;
+    return kNotDirect;
+  }
   return result;
 }
 
@@ -106,6 +116,7 @@ std::int64_t directly(const Call& call, const Memory& memory) noexcept {
   do {
     result = once(*state, call, pages, memory.kernel_writes);
   } while (result == kMakeAgain && allowed.load(std::memory_order_relaxed));
+  if (result == -EIO && touched_as_file(call)) return kNotDirect;
   if (result != kNotDirect) PagerStats::add(state->tally->direct_calls);
   // Called out of it: libc is to make it, and to look whether the thread is cancelled.
   const bool called_out = (result == -EINTR || result == kMakeAgain) && !allowed.load(std::memory_order_relaxed);
@@ -137,6 +148,12 @@ void allow_direct() noexcept {
 void forbid_direct() noexcept {
   forbidden.store(true, std::memory_order_relaxed);
   allowed.store(false, std::memory_order_seq_cst);
+}
+
+void expect_filters() noexcept {
+  process.filtered.store(true, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // Signals::action does the opposite: one of both sees the other
+  if (signals.handles(SIGSYS)) forbid_direct();
 }
 
 bool is_call_out(const siginfo_t& info) noexcept {
@@ -212,6 +229,11 @@ COMEX_TAKEN_OVER int epoll_wait(int fd, epoll_event* events, int most, int timeo
   return answer<int>(directly({SYS_epoll_wait, {word(fd), word(events), word(most), word(timeout)}},
                               {events, count * sizeof(epoll_event), true}),
                      [&] { return real_epoll_wait(fd, events, most, timeout); });
+}
+
+// Threads that wait for others call it over and over; trapped, each call would take a lock that their faults need.
+COMEX_TAKEN_OVER int sched_yield() noexcept {
+  return answer<int>(directly({SYS_sched_yield, {}}, {nullptr, 0, false}), [] { return real_sched_yield(); });
 }
 
 // Cancellation is libc's: a thread in one of its functions looks for it, one in ours does not.

@@ -15,6 +15,10 @@ namespace comex::runtime {
 void allow_direct() noexcept;
 // Never again: cancellation, or tasks that share thread-local storage, need libc's way.
 void forbid_direct() noexcept;
+// A thread may have a filter of system calls from now on. If the program handles what a filter stops, which comes as
+// SIGSYS with the call's registers, no call is made elsewhere than in the gate any more, with that signal open. Filters
+// that only refuse, as containers have them for all that runs there, change nothing.
+void expect_filters() noexcept;
 
 // A signal by which a thread is called out of a direct call; nothing else is to be done about it.
 bool is_call_out(const siginfo_t& info) noexcept;

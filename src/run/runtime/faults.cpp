@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "run/runtime/delivery.h"
+#include "run/runtime/deputy.h"
 #include "run/runtime/evictor.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
@@ -36,7 +37,7 @@ bool make_resident(PageNo page, bool write, std::uint32_t offset) noexcept {
   if (state == nullptr) stop("a thread that the runtime does not know touched memory that is away");
   const Inside inside(process.crossing, state->inside);
   state->faulter.offset = offset;
-  const Served served = process.pager->fault(page, write, state->faulter);
+  const Served served = with_descriptors(*state, [&] { return process.pager->fault(page, write, state->faulter); });
   trace_fault(page, write, served, state->faulter, state->owner.load(std::memory_order_relaxed));
   wake_evictor();
   return resolved(page, served, state->faulter);
@@ -60,7 +61,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   const std::uint8_t before = state != nullptr ? state->selector : 0;
   if (state != nullptr) state->selector = 0;
   auto& frame = *static_cast<ucontext_t*>(context);
-  if (state != nullptr && before != 0) {
+  const bool of_program = state != nullptr && !is_in_our_code(before, frame);
+  if (of_program) {
     use_stack_from(*state, frame);
     state->open_signals.store(~(mask_of(frame) | state->blocked), std::memory_order_relaxed);
   }
@@ -69,8 +71,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   const bool write = (frame.uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
   const auto offset = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(info->si_addr) % kPageSize);
   const bool resolved = fault && make_resident(PageNo::of(info->si_addr), write, offset);
-  if (state != nullptr && before != 0) state->open_signals.store(0, std::memory_order_relaxed);
-  if (resolved && state != nullptr && before != 0 && !state->waiting) deliver_aside(*state, frame);
+  if (of_program) state->open_signals.store(0, std::memory_order_relaxed);
+  if (resolved && of_program && !state->waiting) deliver_aside(*state, frame);
   if (state != nullptr) state->selector = before;
   // In our own code nobody can answer it.
   if (!resolved && fault && before == 0) Signals::reset(signal);

@@ -1,6 +1,7 @@
 #include "run/runtime/gate.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -13,11 +14,13 @@
 
 #include "run/own_descriptors.h"
 #include "run/runtime/delivery.h"
+#include "run/runtime/deputy.h"
 #include "run/runtime/direct.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/lasting.h"
 #include "run/runtime/layout.h"
+#include "run/runtime/memory_file.h"
 #include "run/runtime/pieces.h"
 #include "run/runtime/process.h"
 #include "run/runtime/program_memory.h"
@@ -35,15 +38,9 @@ using syscalls::Class;
 using syscalls::Entry;
 using syscalls::Trait;
 
-constexpr greg_t kCallBytes = 2;  // of the instruction
-
 std::int64_t let_through(const Call& call) {
   const auto& a = call.arguments;
   return comex_gate_call(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
-
-void set_kernel_mask(std::uint64_t mask) {
-  comex_gate_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<std::uint64_t>(&mask), 0, sizeof mask, 0, 0);
 }
 
 // Pins and makes resident what a call touches.
@@ -73,8 +70,7 @@ class Preparation final : public syscalls::Visitor {
   const bool writable_;
 };
 
-// The mask that the kernel puts in place while a call waits: a copy without what must not be blocked, for as long as
-// this lives.
+// The mask that the kernel puts in place while a call waits: a copy, for as long as this lives.
 class WaitMask {
  public:
   explicit WaitMask(Call& call) {
@@ -97,7 +93,6 @@ class WaitMask {
   WaitMask& operator=(const WaitMask&) = delete;
 
   [[nodiscard]] bool given() const { return given_; }
-  // As the program has it.
   [[nodiscard]] std::uint64_t wanted() const { return wanted_; }
 
  private:
@@ -107,19 +102,40 @@ class WaitMask {
   void replace(std::uint64_t& address, std::uint64_t bytes) {
     if (address == 0 || bytes != sizeof wanted_ || !copy_in(address, &wanted_, sizeof wanted_)) return;
     given_ = true;
-    cleaned_ = Signals::open(wanted_);
-    address = reinterpret_cast<std::uint64_t>(&cleaned_);
+    address = reinterpret_cast<std::uint64_t>(&wanted_);
   }
 
   struct {
     std::uint64_t mask, bytes;
   } pair_{};
   std::uint64_t wanted_ = 0;
-  std::uint64_t cleaned_ = 0;
   bool given_ = false;
 };
 
+// A call that takes a signal as its result (sigwait): what calls a thread out of direct calls is not for the program,
+// and it waits on.
+class AwaitedSignal {
+ public:
+  explicit AwaitedSignal(Call& call) : waits_(call.number == SYS_rt_sigtimedwait), told_(call.arguments[1]) {
+    if (waits_ && told_ == 0) call.arguments[1] = reinterpret_cast<std::uint64_t>(&info_);
+  }
+  AwaitedSignal(const AwaitedSignal&) = delete;
+  AwaitedSignal& operator=(const AwaitedSignal&) = delete;
+
+  // What the program gets for the call's result.
+  std::int64_t checked(std::int64_t result) noexcept {
+    if (!waits_ || result != SIGSYS || (told_ != 0 && !copy_in(told_, &info_, sizeof info_))) return result;
+    return is_call_out(info_) ? kMakeAgain : result;
+  }
+
+ private:
+  const bool waits_;
+  const std::uint64_t told_;  // where the program wants to be told what came; 0: nowhere
+  siginfo_t info_{};
+};
+
 constexpr std::uint64_t kCloseRange = 436;
+constexpr std::uint64_t kUnshareRange = 2;  // CLOSE_RANGE_UNSHARE
 
 // The kernel takes hold of a futex's page for writing first, whatever the operation, and a guarded one is refused.
 bool is_futex(const Call& call, const Entry& entry) {
@@ -134,16 +150,19 @@ void prepare(const Call& call, Preparation& preparation) {
   if (needed) (void)syscalls::enumerate(call, preparation);
 }
 
-// Lets a call through that may wait, with the program's signals open: one that comes is put aside, and ends it.
-std::int64_t let_wait(const Call& call, ucontext_t& context) {
+// Lets a call through that may wait, with the program's signals open: one that comes is put aside, and ends it. `mask`:
+// what is blocked; while the kernel works, or waits, that may be any.
+std::int64_t let_wait(const Call& call, std::uint64_t mask) {
   ThreadState& state = *this_thread();
   const auto& a = call.arguments;
+  state.cut_short = false;
   state.waiting = true;
-  set_kernel_mask(mask_of(context));
+  Signals::block(mask);
+  if (state.kept.load(std::memory_order_relaxed) != 0) Signals::give_kept_to_kernel(state);
   const std::int64_t result = comex_gate_wait(call.number, a[0], a[1], a[2], a[3], a[4], a[5], &state.aside.signal);
-  set_kernel_mask(Signals::open(~std::uint64_t{0}));
+  Signals::block(Signals::kButFaults);
   state.waiting = false;
-  return result;
+  return result == -EINTR && state.cut_short && state.aside.signal == 0 ? kMakeAgain : result;
 }
 
 // Lets a call through with everything it touches in place.
@@ -151,11 +170,17 @@ std::int64_t in_one(Call call, const Entry& entry, ucontext_t& context, bool may
   ThreadState& state = *this_thread();
   Preparation preparation(state, is_futex(call, entry));
   prepare(call, preparation);
-  if (!may_wait) return let_through(call);
   WaitMask mask(call);
-  const std::int64_t result = let_wait(call, context);
-  state.wait_mask = mask.wanted();
-  state.wait_masked = mask.given() && result == -EINTR;
+  const std::uint64_t blocked = mask_of(context) | state.blocked;
+  state.wait_mask = mask.given() ? mask.wanted() : blocked;
+  AwaitedSignal awaited(call);
+  const auto make = [&] { return awaited.checked(may_wait ? let_wait(call, blocked) : let_through(call)); };
+  std::int64_t result = make();
+  if (const auto touched = result == -EIO ? touched_as_file(call) : std::nullopt) {
+    preparation.range(*touched);
+    result = make();
+  }
+  state.wait_masked = may_wait && mask.given() && result == -EINTR && state.aside.signal != 0;
   return result;
 }
 
@@ -167,7 +192,8 @@ std::uint64_t most_pinned() {
 }
 
 std::int64_t prepared(const Call& call, const Entry& entry, ucontext_t& context) {
-  const bool waits = entry.traits & Trait::blocks;
+  // A filter of the program's may have a call stopped by SIGSYS, which must not be blocked then.
+  const bool waits = (entry.traits & Trait::blocks) || process.filtered.load(std::memory_order_relaxed);
   const bool pins = process.memory.delivery() == Delivery::inline_signal;
   if (entry.cut == syscalls::Cut::never || !pins) return in_one(call, entry, context, waits);
   LongTransfer transfer(call, most_pinned());
@@ -187,8 +213,9 @@ std::int64_t layout_call(const Call& call, const Entry& entry, ucontext_t& conte
     case SYS_madvise: return layout.advise(a[0], a[1], a[2]);
     case SYS_brk: return layout.set_break(a[0]);
     case SYS_mlock:
-    case SYS_mlock2:
-    case SYS_mlockall: return layout.lock(call.number, a[0], a[1], a[2]);
+    case SYS_mlock2: return layout.lock(call.number, a[0], a[1], a[2]);
+    case SYS_mlockall: return layout.lock_all(a[0]);
+    case SYS_munlockall: return layout.unlock_all();
     default: return prepared(call, entry, context);
   }
 }
@@ -220,8 +247,9 @@ std::int64_t last_call(const Call& call, ucontext_t& context) {
     preparation.pin_everything();
     settle_robust_lists();
   }
-  // Not with the mask of a handler of ours: another program would begin with it.
-  return let_wait(call, context);
+  // Not with the mask of a handler of ours: another program begins with it, and with what waits for it to be opened.
+  mine.wait_mask = mask_of(context) | mine.blocked;
+  return let_wait(call, mine.wait_mask);
 }
 
 std::int64_t task_call(const Call& call, const Entry& entry, ucontext_t& context) {
@@ -236,6 +264,16 @@ std::int64_t task_call(const Call& call, const Entry& entry, ucontext_t& context
     case SYS_execveat: return last_call(call, context);
     default: return prepared(call, entry, context);
   }
+}
+
+// Makes a call that may give this thread a table of descriptors of its own, if it is to.
+template <typename F>
+std::int64_t with_own_table(bool wanted, F&& call) {
+  ThreadState& state = *this_thread();
+  const bool may = wanted && !state.apart && deputy.start();
+  const std::int64_t result = call();
+  if (may && result >= 0) state.apart = state.beside = true;
+  return result;
 }
 
 std::int64_t close_others(const Call& call) {
@@ -267,7 +305,8 @@ std::int64_t descriptor_call(const Call& call, const Entry& entry, ucontext_t& c
     case SYS_dup2:
     case SYS_dup3:
       return alone([&] { return own_descriptors.has(a[0]) || own_descriptors.has(a[1]) ? -EBADF : let_through(call); });
-    case kCloseRange: return alone([&] { return close_others(call); });
+    case kCloseRange:
+      return with_own_table(a[2] & kUnshareRange, [&] { return alone([&] { return close_others(call); }); });
     default: return prepared(call, entry, context);
   }
 }
@@ -276,13 +315,25 @@ std::int64_t descriptor_call(const Call& call, const Entry& entry, ucontext_t& c
 // they are. Such a thread is about to be another program: it goes on without us.
 std::int64_t be_traced(const Call& call) {
   layout.leave_everything_alone();
+  this_thread()->gated = false;
   comex_gate_call(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0, 0);
   return let_through(call);
 }
 
+// Whether it may give the thread a filter of system calls.
+bool may_filter(const Call& call) {
+  constexpr std::uint64_t kFilterMode = 1;  // SECCOMP_SET_MODE_FILTER
+  const auto& a = call.arguments;
+  return call.number == SYS_seccomp ? a[0] == kFilterMode : call.number == SYS_prctl && a[0] == PR_SET_SECCOMP;
+}
+
 std::int64_t serve(const Call& call, ucontext_t& context) {
   const Entry& entry = syscalls::entry(call.number);
+  if (may_filter(call)) expect_filters();
   if (call.number == SYS_ptrace && call.arguments[0] == PTRACE_TRACEME) return be_traced(call);
+  if (call.number == SYS_unshare) {
+    return with_own_table((call.arguments[0] & CLONE_FILES) != 0, [&] { return prepared(call, entry, context); });
+  }
   switch (syscalls::class_of(call)) {
     case Class::layout: return layout_call(call, entry, context);
     case Class::signal: return signal_call(call, entry, context);
@@ -297,29 +348,33 @@ std::int64_t serve(const Call& call, ucontext_t& context) {
 
 void on_call(int signal, siginfo_t* info, void* context) {
   constexpr int kDispatched = 2;  // SYS_USER_DISPATCH
+  ThreadState* const state = this_thread();
+  auto& frame = *static_cast<ucontext_t*>(context);
   if (info->si_code != kDispatched) {
-    if (!is_call_out(*info) && !world.come(*info)) on_signal(signal, info, context);
+    set_back_unmade(state, frame);
+    if (!is_call_out(*info) && !world.come(*info, frame)) on_signal(signal, info, context);
     return;
   }
-  ThreadState* const state = this_thread();
   state->selector = 0;
   const int error = errno;
   PagerStats::add(state->tally->calls);
-  auto& frame = *static_cast<ucontext_t*>(context);
   use_stack_from(*state, frame);
   state->open_signals.store(~(mask_of(frame) | state->blocked), std::memory_order_relaxed);
   greg_t* const registers = frame.uc_mcontext.gregs;
+  registers[REG_R11] = 0;  // it is made: see is_after_call()
   const auto get = [&](int index) { return static_cast<std::uint64_t>(registers[index]); };
   const Call call{get(REG_RAX), {get(REG_RDI), get(REG_RSI), get(REG_RDX), get(REG_R10), get(REG_R8), get(REG_R9)}};
-  if (state->aside.signal != 0) {
-    // It came during a direct call. The call that brought us here is for after its handler.
-    if (state->aside_masked) mask_of(frame) = state->aside_mask;
-    registers[REG_RIP] -= kCallBytes;
-  } else if (call.number == SYS_rt_sigreturn) {
+  // A signal that is aside came during a direct call. The call that brought us here is for after its handler.
+  std::int64_t result = kMakeAgain;
+  const bool returns = call.number == SYS_rt_sigreturn && state->aside.signal == 0;
+  if (returns) {
     return_from_handler(*state, frame);
-  } else if (const std::int64_t result = serve(call, frame); result != kMakeAgain) {
+  } else if (state->aside.signal == 0) {
+    result = serve(call, frame);
+  }
+  if (result != kMakeAgain) {
     registers[REG_RAX] = result;
-  } else {
+  } else if (!returns) {
     registers[REG_RIP] -= kCallBytes;
   }
   deliver_aside(*state, frame);

@@ -42,6 +42,9 @@ std::int64_t comex_gate_clone(ThreadState* child);
 void comex_child_begin(ThreadState* child);
 }
 
+// Of the instruction by which a call is made.
+constexpr std::int64_t kCallBytes = 2;
+
 // What comex_gate_wait returns for a call that is to be made again.
 constexpr std::int64_t kMakeAgain = -512;
 

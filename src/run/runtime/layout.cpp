@@ -10,10 +10,13 @@
 #include <cerrno>
 #include <mutex>
 
+#include "run/runtime/deputy.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/gate_entry.h"
+#include "run/runtime/lock_all.h"
 #include "run/runtime/maps.h"
 #include "run/runtime/process.h"
+#include "run/runtime/real.h"
 
 namespace comex::runtime {
 namespace {
@@ -50,6 +53,14 @@ class Turn {
   std::lock_guard<Mutex> lock_;
 };
 
+// For what needs descriptors of the runtime. REQUIRES: f() does not wait for the crossing: the caller is inside, if f()
+// has to be.
+template <typename F>
+auto with_ours(F&& f) noexcept {
+  ThreadState* const state = this_thread();
+  return state != nullptr ? with_descriptors(*state, f) : f();
+}
+
 bool is_writable_data(std::uint64_t protection) {
   return (protection & PROT_WRITE) != 0 && (protection & PROT_EXEC) == 0;
 }
@@ -65,7 +76,11 @@ PageRun Layout::pages_of(std::uint64_t begin, std::uint64_t end) noexcept {
 // --- what is whose ---
 
 void Layout::adopt(std::uint64_t begin, std::uint64_t end) noexcept {
-  if (!adopts_ || begin >= end) return;
+  if (!adopts_ || locks_future_ || begin >= end) return;
+  with_ours([&] { adopt_here(begin, end); });
+}
+
+void Layout::adopt_here(std::uint64_t begin, std::uint64_t end) noexcept {
   const PageRun pages = pages_of(begin, end);
   // Entries first: a fault may come as soon as the kernel knows.
   if (process.pager->adopt(pages) != Errc::ok) return;
@@ -76,26 +91,29 @@ void Layout::adopt(std::uint64_t begin, std::uint64_t end) noexcept {
 
 void Layout::forget(std::uint64_t begin, std::uint64_t end) noexcept {
   reserved_.remove(begin, end);
-  adopted_.for_each_in(begin, end,
-                       [](std::uint64_t from, std::uint64_t to) { process.pager->forget(pages_of(from, to)); });
+  adopted_.for_each_in(begin, end, [](std::uint64_t from, std::uint64_t to) {
+    with_ours([&] { process.pager->forget(pages_of(from, to)); });
+  });
   adopted_.remove(begin, end);
 }
 
 void Layout::hand_back(std::uint64_t begin, std::uint64_t end) noexcept {
-  adopted_.for_each_in(begin, end, [](std::uint64_t from, std::uint64_t to) {
-    const PageRun pages = pages_of(from, to);
-    process.threads->hold_everything();
-    for (PageNo page = pages.first; page < pages.end(); page = page + 1) {
-      // The kernel has zeros too.
-      if (!process.pager->table().load(page).is(PageState::untouched)) settle(page, true);
-    }
-    (void)process.memory.unguard(pages);
-    (void)process.memory.dismiss(pages);
-    process.pager->forget(pages);
-    process.threads->let_go();
-  });
+  adopted_.for_each_in(
+      begin, end, [](std::uint64_t from, std::uint64_t to) { with_ours([&] { hand_back_here(pages_of(from, to)); }); });
   adopted_.remove(begin, end);
   reserved_.remove(begin, end);
+}
+
+void Layout::hand_back_here(PageRun pages) noexcept {
+  process.threads->hold_everything();
+  for (PageNo page = pages.first; page < pages.end(); page = page + 1) {
+    // The kernel has zeros too.
+    if (!process.pager->table().load(page).is(PageState::untouched)) settle(page, true);
+  }
+  (void)process.memory.unguard(pages);
+  (void)process.memory.dismiss(pages);
+  process.pager->forget(pages);
+  process.threads->let_go();
 }
 
 // Memory that the parent did not let the child have (MADV_DONTFORK): there is nothing mapped there.
@@ -117,6 +135,7 @@ void Layout::forget_unmapped() noexcept {
 }
 
 void Layout::enlist_again() noexcept {
+  locks_future_ = false;  // what is locked in the parent is not in the child
   forget_unmapped();
   adopted_.for_each_in(0, UINT64_MAX, [](std::uint64_t from, std::uint64_t to) {
     const PageRun pages = pages_of(from, to);
@@ -182,7 +201,9 @@ std::int64_t Layout::remap(std::uint64_t address, std::uint64_t length, std::uin
     return kernel(SYS_mremap, address, length, new_length, flags, new_address);
   }
   const auto ours = adopted_.first_in(address, old_end);
-  if (ours.begin == address && ours.end == old_end) return move(address, round_up(length), bytes, flags, new_address);
+  if (ours.begin == address && ours.end == old_end) {
+    return with_ours([&] { return move(address, round_up(length), bytes, flags, new_address); });
+  }
   // Newer kernels move several mappings at once, but none that are registered: then all of it is the kernel's.
   hand_back(address, old_end);
   return kernel(SYS_mremap, address, length, new_length, flags, new_address);
@@ -238,8 +259,10 @@ std::int64_t Layout::protect(std::uint64_t number, std::uint64_t address, std::u
   if (!readable) {
     hide(true);
     adopted_.for_each_in(address, end, [](std::uint64_t from, std::uint64_t to) {
-      process.pager->hold(pages_of(from, to));
-      process.pager->let_go(pages_of(from, to));
+      with_ours([&] {
+        process.pager->hold(pages_of(from, to));
+        process.pager->let_go(pages_of(from, to));
+      });
     });
   }
   const std::int64_t result = kernel(number, address, length, protection, key);
@@ -277,6 +300,10 @@ std::int64_t Layout::advise(std::uint64_t address, std::uint64_t length, std::ui
           (void)make_resident(PageNo{from >> kPageShift}, advice != MADV_POPULATE_READ);
       });
       return 0;
+    case MADV_WIPEONFORK:
+      // The kernel does that with what is there; what is away a child would find.
+      hand_back(address, end);
+      return kernel(SYS_madvise, address, length, advice);
     default: return kernel(SYS_madvise, address, length, advice);
   }
 }
@@ -289,7 +316,7 @@ std::int64_t Layout::discard(std::uint64_t begin, std::uint64_t end, std::uint64
   };
   adopted_.for_each_in(begin, end, [&](std::uint64_t from, std::uint64_t to) {
     leave_to_kernel(from);
-    process.pager->clear(pages_of(from, to));
+    with_ours([&] { process.pager->clear(pages_of(from, to)); });
     begin = to;
   });
   leave_to_kernel(end);
@@ -310,14 +337,39 @@ std::int64_t Layout::set_break(std::uint64_t address) noexcept {
 std::int64_t Layout::lock(std::uint64_t number, std::uint64_t address, std::uint64_t length,
                           std::uint64_t flags) noexcept {
   const Turn turn(mutex_);
-  if (number == SYS_mlockall) {
-    // What is locked must not be taken away, and the program wants all of it locked.
-    hand_back(0, std::uint64_t{1} << 47);
-    adopts_ = (address & MCL_FUTURE) == 0;
-    return kernel(number, address);
-  }
   hand_back(address & ~kPageMask, round_up(address + length));
   return kernel(number, address, length, flags);
+}
+
+// What is locked must not be taken away, and whether the kernel agrees is not known before it has: so it is asked while
+// nobody evicts, and what is adopted is unlocked again until it has been handed back.
+std::int64_t Layout::lock_all(std::uint64_t flags) noexcept {
+  process.crossing.close();
+  process.messages.pause();
+  std::int64_t result = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    result = lock_as_touched(flags);
+    if (!failed(result)) {
+      locks_future_ = (flags & MCL_FUTURE) != 0;
+      adopted_.for_each_in(0, UINT64_MAX,
+                           [](std::uint64_t from, std::uint64_t to) { kernel(SYS_munlock, from, to - from); });
+    }
+  }
+  process.messages.resume();
+  process.crossing.open();
+  if (failed(result) || (flags & MCL_CURRENT) == 0) return result;
+  const Turn turn(mutex_);
+  hand_back(0, std::uint64_t{1} << 47);
+  lock_present(flags);
+  return result;
+}
+
+std::int64_t Layout::unlock_all() noexcept {
+  const Turn turn(mutex_);
+  const std::int64_t result = kernel(SYS_munlockall, 0);
+  if (!failed(result)) locks_future_ = false;
+  return result;
 }
 
 void Layout::leave_alone(std::uint64_t begin, std::uint64_t end) noexcept {
@@ -386,15 +438,31 @@ void Layout::take_over(std::uint64_t begin, std::uint64_t end, const Standing* t
 void Layout::begin(const Standing* threads) noexcept {
   const std::lock_guard lock(mutex_);
   break_ = static_cast<std::uint64_t>(kernel(SYS_brk, 0));
-  Maps maps;
+  Maps maps(may_be_wiped_.load(std::memory_order_relaxed));
   for (Maps::Mapping mapping; maps.next(mapping);) {
     const bool ours = mapping.begin < reinterpret_cast<std::uint64_t>(_end) &&
                       mapping.end > reinterpret_cast<std::uint64_t>(__bss_start);
     const bool small = !mapping.heap && mapping.end - mapping.begin < kSmallest;
-    if (ours || small || mapping.locked || process.own.owns(mapping.begin, mapping.end)) continue;
+    const bool own = process.own.owns(mapping.begin, mapping.end);
+    // Locked by a system call that libc did not see: what is seized could not be moved there.
+    if (own && mapping.locked) kernel(SYS_munlock, mapping.begin, mapping.end - mapping.begin);
+    if (ours || small || mapping.locked || mapping.wiped || own) continue;
     if (mapping.private_data) take_over(mapping.begin, mapping.end, threads);
     if (mapping.private_reserve) reserved_.add(mapping.begin, mapping.end);
   }
+  locks_future_ = locks_what_comes();  // since it was dormant
 }
 
 }  // namespace comex::runtime
+
+namespace {
+
+constinit comex::runtime::Real<int(void*, std::size_t, int)> real_madvise("madvise");
+
+}  // namespace
+
+// A dormant process has no gate.
+COMEX_TAKEN_OVER int madvise(void* address, std::size_t length, int advice) noexcept {
+  if (advice == MADV_WIPEONFORK) comex::runtime::layout.expect_wiped();
+  return real_madvise(address, length, advice);
+}

@@ -8,6 +8,7 @@
 // Fault path: yes; each call returns what the kernel would, -errno included.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/mutex.h"
@@ -22,6 +23,8 @@ class Layout {
  public:
   // Adopts what there is.
   void begin(const Standing* threads) noexcept;
+  // Before that: there may be memory that children are to find empty.
+  void expect_wiped() noexcept { may_be_wiped_.store(true, std::memory_order_relaxed); }
 
   // In the child of a fork, where the kernel knows nothing of what is adopted.
   void enlist_again() noexcept;
@@ -44,18 +47,23 @@ class Layout {
   // All there is, and whatever will come.
   void leave_everything_alone() noexcept;
   std::int64_t lock(std::uint64_t number, std::uint64_t address, std::uint64_t length, std::uint64_t flags) noexcept;
+  // mlockall and munlockall. REQUIRES: the caller is not inside the crossing.
+  std::int64_t lock_all(std::uint64_t flags) noexcept;
+  std::int64_t unlock_all() noexcept;
 
  private:
   static constexpr std::uint64_t kSmallest = 64 << 10;  // of a mapping that is worth it
 
   static PageRun pages_of(std::uint64_t begin, std::uint64_t end) noexcept;
   void adopt(std::uint64_t begin, std::uint64_t end) noexcept;
+  void adopt_here(std::uint64_t begin, std::uint64_t end) noexcept;
   // The same for memory in use, but for what threads stand on.
   void take_over(std::uint64_t begin, std::uint64_t end, const Standing* threads) noexcept;
   void forget(std::uint64_t begin, std::uint64_t end) noexcept;
   void forget_unmapped() noexcept;
   // Makes all of it local and leaves it to the kernel.
   void hand_back(std::uint64_t begin, std::uint64_t end) noexcept;
+  static void hand_back_here(PageRun pages) noexcept;
   std::int64_t discard(std::uint64_t begin, std::uint64_t end, std::uint64_t advice) noexcept;
   std::int64_t move(std::uint64_t address, std::uint64_t length, std::uint64_t new_length, std::uint64_t flags,
                     std::uint64_t new_address) noexcept;
@@ -64,7 +72,10 @@ class Layout {
   Intervals adopted_;
   Intervals reserved_;       // private anonymous memory, adopted when the program may write it
   std::uint64_t break_ = 0;  // of the heap, as the kernel has it
-  bool adopts_ = true;       // false once the program locks all its memory
+  bool adopts_ = true;       // false once everything is left alone
+  // The kernel locks all that is mapped from now on (MCL_FUTURE): none of it can be adopted.
+  bool locks_future_ = false;
+  std::atomic<bool> may_be_wiped_{false};
 };
 
 extern Layout layout;

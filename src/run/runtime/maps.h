@@ -4,16 +4,42 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 #include "pager/page.h"
 
 namespace comex::runtime {
+
+// How much of the memory is locked, in kB. Of this thread, as everywhere here: /proc/self is the first one, and empty
+// if that has ended.
+inline std::uint64_t locked_kilobytes() noexcept {
+  constexpr char kName[] = "\nVmLck:";
+  const int fd = ::open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+  char text[4096];
+  const ssize_t got = fd < 0 ? 0 : ::read(fd, text, sizeof text - 1);
+  if (fd >= 0) ::close(fd);
+  text[got > 0 ? got : 0] = 0;
+  const char* at = std::strstr(text, kName);
+  return at == nullptr ? 0 : std::strtoull(at + sizeof kName - 1, nullptr, 10);
+}
+
+// Whether the kernel locks what is mapped from now on (MCL_FUTURE), which it tells nobody: by a page that is mapped, to
+// see whether it is counted. REQUIRES: nobody else maps or locks anything meanwhile.
+inline bool locks_what_comes() noexcept {
+  void* const page = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return true;  // nothing more may be locked, say
+  const std::uint64_t with = locked_kilobytes();
+  ::munmap(page, kPageSize);
+  return with != 0 && with != locked_kilobytes();
+}
 
 // A mapping at a time.
 class Maps {
@@ -26,10 +52,14 @@ class Maps {
     bool heap = false;
     bool aio = false;  // the completions of AIO
     bool locked = false;
+    bool wiped = false;  // in children (MADV_WIPEONFORK)
   };
 
-  // The list that says what is locked takes the kernel long to make: it is asked for only if something is.
-  Maps() noexcept : locks_(anything_locked()), fd_(open_list(locks_ ? "/proc/self/smaps" : "/proc/self/maps")) {}
+  // The list that says what is locked or wiped takes the kernel long to make: it is asked for only if something is
+  // locked, or may be `wiped`.
+  explicit Maps(bool wiped = false) noexcept
+      : flags_(wiped || locked_kilobytes() != 0),
+        fd_(open_list(flags_ ? "/proc/thread-self/smaps" : "/proc/thread-self/maps")) {}
   ~Maps() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -58,36 +88,23 @@ class Maps {
     const bool nameless = no_file && (*at == 0 || mapping.heap);
     mapping.private_data = data && nameless;
     mapping.private_reserve = reserve && nameless;
-    mapping.locked = locks_ && is_locked();
+    mapping.locked = mapping.wiped = false;
+    if (flags_) read_flags(mapping);
     return true;
   }
 
  private:
   static int open_list(const char* path) noexcept { return ::open(path, O_RDONLY | O_CLOEXEC); }
-  static bool anything_locked() noexcept {
-    const int fd = open_list("/proc/self/status");
-    char text[4096];
-    const ssize_t got = fd < 0 ? 0 : ::read(fd, text, sizeof text - 1);
-    if (fd >= 0) ::close(fd);
-    text[got > 0 ? got : 0] = 0;
-    for (const char* at = text; *at != 0; ++at) {
-      if (!starts(at, "\nVmLck:")) continue;
-      at += 7;
-      while (*at == ' ' || *at == '\t') ++at;
-      return number(at, 10) != 0;
-    }
-    return false;
-  }
   // Reads on to the last line about the mapping.
-  bool is_locked() noexcept {
+  void read_flags(Mapping& mapping) noexcept {
     char line[256];
-    while (read_line(line, sizeof line)) {
-      if (!starts(line, "VmFlags:")) continue;
-      for (const char* at = line; *at != 0; ++at)
-        if (starts(at, " lo")) return true;
-      return false;
+    do {
+      if (!read_line(line, sizeof line)) return;
+    } while (!starts(line, "VmFlags:"));
+    for (const char* at = line; *at != 0; ++at) {
+      mapping.locked = mapping.locked || starts(at, " lo");
+      mapping.wiped = mapping.wiped || starts(at, " wf");
     }
-    return false;
   }
   static bool starts(const char* text, const char* with) noexcept {
     while (*with != 0 && *text == *with) ++text, ++with;
@@ -122,35 +139,69 @@ class Maps {
     return true;
   }
 
-  const bool locks_;
+  const bool flags_;
   const int fd_;
   char buffer_[4096];
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
 };
 
-// Calls f(PageRun) for the pages that are there, or in the kernel's swap.
+// Which pages are there. A process that has given up its rights (setuid) may not read its own pagemap; mincore() does
+// not see what is in the kernel's swap, and that then stays where it is.
+class Presence {
+ public:
+  static constexpr std::size_t kMost = 512;
+
+  Presence() noexcept : pagemap_(::open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC)) {}
+  ~Presence() {
+    if (pagemap_ >= 0) ::close(pagemap_);
+  }
+  Presence(const Presence&) = delete;
+  Presence& operator=(const Presence&) = delete;
+
+  // Says of the first of these pages, kMost at most, whether they are there. Returns of how many; 0 if it cannot tell.
+  std::size_t look(PageRun pages, std::array<bool, kMost>& there) const noexcept {
+    const std::size_t wanted = std::min<std::uint64_t>(kMost, pages.count);
+    return pagemap_ >= 0 ? read_pagemap(pages.first, wanted, there) : ask_kernel(pages.first, wanted, there);
+  }
+
+ private:
+  std::size_t read_pagemap(PageNo first, std::size_t wanted, std::array<bool, kMost>& there) const noexcept {
+    constexpr std::uint64_t kThere = std::uint64_t{3} << 62;  // present, or swapped
+    std::array<std::uint64_t, kMost> entries;
+    const auto offset = static_cast<off_t>(first.value * sizeof(std::uint64_t));
+    const ssize_t got = ::pread(pagemap_, entries.data(), wanted * sizeof(std::uint64_t), offset);
+    const std::size_t count = got <= 0 ? 0 : static_cast<std::size_t>(got) / sizeof(std::uint64_t);
+    for (std::size_t i = 0; i < count; ++i) there[i] = (entries[i] & kThere) != 0;
+    return count;
+  }
+  static std::size_t ask_kernel(PageNo first, std::size_t wanted, std::array<bool, kMost>& there) noexcept {
+    std::array<unsigned char, kMost> resident;
+    if (::mincore(first.address(), wanted * kPageSize, resident.data()) != 0) return 0;
+    for (std::size_t i = 0; i < wanted; ++i) there[i] = (resident[i] & 1) != 0;
+    return wanted;
+  }
+
+  const int pagemap_;
+};
+
+// Calls f(PageRun) for the pages that are there. One that is not must not be named: whoever touches it gets a fault
+// that nobody can explain.
 template <typename F>
 void for_each_present(PageRun pages, F&& f) noexcept {
-  constexpr std::uint64_t kThere = std::uint64_t{3} << 62;
-  const int fd = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return f(pages);  // cannot tell: those that are not there do no harm
-  std::array<std::uint64_t, 512> entries;
+  const Presence presence;
+  std::array<bool, Presence::kMost> there;
   while (pages.count > 0) {
-    const std::size_t wanted = std::min<std::uint64_t>(entries.size(), pages.count);
-    const auto offset = static_cast<off_t>(pages.first.value * sizeof(std::uint64_t));
-    const ssize_t got = ::pread(fd, entries.data(), wanted * sizeof(std::uint64_t), offset);
-    if (got <= 0) break;
-    const auto count = static_cast<std::size_t>(got) / sizeof(std::uint64_t);
+    const std::size_t count = presence.look(pages, there);
+    if (count == 0) return;
     for (std::size_t i = 0; i < count;) {
       std::size_t end = i;
-      while (end < count && (entries[end] & kThere) != 0) ++end;
+      while (end < count && there[end]) ++end;
       if (end > i) f(PageRun{pages.first + i, end - i});
       i = end + 1;
     }
     pages = PageRun{pages.first + count, pages.count - count};
   }
-  ::close(fd);
 }
 
 }  // namespace comex::runtime

@@ -23,21 +23,29 @@ int watch(int descriptor) {
   return -1;
 }
 
+void unwatch(int& epoll) {
+  own_descriptors.drop(epoll);
+  if (epoll >= 0) close(epoll);
+  epoll = -1;
+}
+
 }  // namespace
 
-bool Messages::start() noexcept {
-  if (process.memory.delivery() != Delivery::message) return true;
+bool Messages::start(const UffdMemory& memory) noexcept {
+  for (Handler& handler : handlers_) unwatch(handler.epoll);  // the parent's
+  if (memory.delivery() != Delivery::message) return true;
+  std::size_t serving = 0;
   for (Handler& handler : handlers_) {
-    if (handler.epoll >= 0) {  // the parent's
-      own_descriptors.drop(handler.epoll);
-      close(handler.epoll);
-    }
-    handler.epoll = watch(process.memory.fd());
-    if (handler.epoll < 0 || !equip(handler.faulter)) return false;
+    handler.epoll = watch(memory.fd());
     handler.faulter.shared = &history_;
-    if (process.own_threads.start(&serve_for_ever, &handler) != Errc::ok) return false;
+    if (handler.epoll >= 0 && equip(handler.faulter) &&
+        process.own_threads.start(&serve_for_ever, &handler) == Errc::ok) {
+      ++serving;
+    } else {
+      unwatch(handler.epoll);  // nobody is there to be woken
+    }
   }
-  return true;
+  return serving > 0;
 }
 
 void Messages::serve_for_ever(void* argument) {

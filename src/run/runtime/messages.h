@@ -11,16 +11,18 @@
 
 #include "pager/pager.h"
 #include "run/runtime/crossing.h"
+#include "run/uffd_memory.h"
 
 namespace comex::runtime {
 
 class Messages {
  public:
-  // Begins to serve, if faults are delivered so: in a new process, and again in the child of a fork. False if something
-  // for it cannot be had.
-  bool start() noexcept;
+  // Begins to serve what `memory` tells, which is that of the process, or will be before resume(). Does nothing if
+  // faults are not delivered so. In a new process, and again in the child of a fork. False if nobody can serve; fewer
+  // than there should be are enough.
+  bool start(const UffdMemory& memory) noexcept;
 
-  // Around a fork: between the two nobody is at work on a message. Who touches meanwhile waits.
+  // Around a fork or a move: between the two nobody is at work on a message. Who touches meanwhile waits.
   void pause() noexcept { serving_.close(); }
   void resume() noexcept { serving_.open(); }
 

@@ -10,6 +10,8 @@
 #include <string_view>
 
 #include "base/fd.h"
+#include "run/descriptor_limit.h"
+#include "run/runtime/deputy.h"
 #include "run/runtime/layout.h"
 #include "run/runtime/maps.h"
 #include "run/runtime/process.h"
@@ -41,7 +43,7 @@ struct Name {
 // Calls f(std::string_view) with what each open file is, or the beginning of it, until it returns true. Whether it did.
 template <typename F>
 bool any_open_file(F&& f) noexcept {
-  const Fd names(::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Fd names(::open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   alignas(Name) char buffer[2048];
   for (;;) {
     const long got = names ? syscall(SYS_getdents64, names.get(), buffer, sizeof buffer) : 0;
@@ -67,24 +69,44 @@ bool has_aio() noexcept {
   return false;
 }
 
+// One for all tries: what it takes of our memory is never given back.
+constinit UffdMemory next(process.own);
+
+// REQUIRES: nobody else runs.
+bool move_alone() noexcept {
+  // First, and before they may serve, while nothing has changed: who has its children begin in another PID namespace
+  // gets no thread.
+  process.messages.pause();
+  const bool served = process.messages.start(next);
+  if (served) layout.hand_over(next);
+  process.messages.resume();
+  return served;
+}
+
 bool move() noexcept {
-  UffdMemory next(process.own);
+  const RaisedDescriptorLimit more_descriptors;  // which others may see: to stop them before may be in vain
   if (next.open(Delivery::message, process.room->old_kernel) != Errc::ok) return false;
-  if (!next.sees_pins() || !stop_others()) {
-    next.close();
-    return false;
+  bool moved = false;
+  if (next.sees_pins() && stop_others()) {
+    // Now nobody makes another.
+    moved = !process.threads->any_beside() && move_alone();
+    world.go();
   }
-  layout.hand_over(next);
-  // Before anybody goes on.
-  if (!process.messages.start()) stop("cannot start a thread");
-  world.go();
-  return true;
+  if (!moved) next.close();
+  return moved;
 }
 
 }  // namespace
 
 Delivery fit_delivery(Delivery wanted) noexcept {
   return has_ring() || has_aio() ? Delivery::message : wanted;
+}
+
+Errc open_memory(Delivery wanted) noexcept {
+  const Errc opened = process.memory.open(wanted, process.room->old_kernel);
+  const bool may_do_without = opened == Errc::denied && wanted == Delivery::message &&
+                              fit_delivery(Delivery::inline_signal) == Delivery::inline_signal;
+  return may_do_without ? process.memory.open(Delivery::inline_signal, process.room->old_kernel) : opened;
 }
 
 bool has_device() noexcept {
@@ -103,7 +125,7 @@ void expect_pins() noexcept {
   process.crossing.close();
   process.crossing.open();
   // What a driver is about to write to, we may not see.
-  process.pager->lift_fences();
+  with_descriptors(*this_thread(), [] { process.pager->lift_fences(); });
   signals.let_go();
 }
 

@@ -2,6 +2,7 @@
 // own (io_uring, AIO), where it could not wait for a page otherwise. See "Moving to messages" in docs/design-notes.md.
 #pragma once
 
+#include "base/expected.h"
 #include "run/delivery.h"
 
 namespace comex::runtime {
@@ -9,6 +10,10 @@ namespace comex::runtime {
 // How faults must be delivered in a process that wakes: as `wanted`, unless the kernel has been told of its memory for
 // io_uring or AIO while it was dormant.
 Delivery fit_delivery(Delivery wanted) noexcept;
+
+// Opens the memory of this process, with faults delivered as `wanted`. Who has given up the right to messages gets
+// signals, unless io_uring or AIO need the others.
+Errc open_memory(Delivery wanted) noexcept;
 
 // Whether a driver may have been told of the process' memory while it was dormant.
 bool has_device() noexcept;

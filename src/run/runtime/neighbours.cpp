@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "run/runtime/move.h"
+#include "run/runtime/numbers.h"
 #include "run/runtime/process.h"
 #include "run/runtime/real.h"
 
@@ -43,7 +44,7 @@ ssize_t with_neighbour(pid_t neighbour, std::span<const iovec> here, std::span<c
 }  // namespace
 
 bool kernel_waits_in(pid_t neighbour) noexcept {
-  if (process.room == nullptr) return false;
+  if (process.room == nullptr || !numbers.are_the_keepers()) return false;
   Room::Owned* const owned = process.room->find(static_cast<std::uint32_t>(neighbour));
   if (owned == nullptr || owned->life.load(std::memory_order_acquire) != Room::Life::awake) return false;
   std::uint32_t waits = Waits::no;

@@ -92,7 +92,8 @@ Errc OwnThreads::prepare(Allocate allocate) noexcept {
 }
 
 Errc OwnThreads::start(Body body, void* argument) noexcept {
-  std::byte* const memory = allocate_(kStackBytes + image_bytes_ + kControlBlock);
+  std::byte* memory = spare_.exchange(nullptr, std::memory_order_acquire);
+  if (memory == nullptr) memory = allocate_(kStackBytes + image_bytes_ + kControlBlock);
   if (memory == nullptr) return Errc::no_memory;
   std::byte* const pointer = memory + kStackBytes + image_bytes_;
   std::memcpy(pointer - image_bytes_, images_, image_bytes_);
@@ -102,13 +103,16 @@ Errc OwnThreads::start(Body body, void* argument) noexcept {
 
   constexpr std::uint64_t kFlags =
       CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
-  // All but what the thread itself could cause, which must be heard of.
-  std::uint64_t all = ~(std::uint64_t{1} << (SIGBUS - 1) | std::uint64_t{1} << (SIGSEGV - 1));
+  // All of them: what somebody sends to the process is for its own threads. If this one fails, the kernel ends the
+  // process, whatever is blocked.
+  std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t before = 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
   const std::int64_t result = clone_bare(kFlags, memory + kStackBytes - 64, pointer, nullptr, body, argument);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
-  return result > 0 ? Errc::ok : Errc::io;
+  if (result > 0) return Errc::ok;
+  spare_.store(memory, std::memory_order_release);
+  return Errc::io;
 }
 
 }  // namespace comex::runtime

@@ -10,6 +10,7 @@
 // Fault path: start() may be called from a signal handler; prepare() may not.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "base/expected.h"
@@ -26,7 +27,7 @@ class OwnThreads {
   // Of thread-local storage that every thread has, below its thread pointer, and of libc's block above it.
   [[nodiscard]] std::size_t storage_below() const noexcept { return image_bytes_; }
   static constexpr std::size_t storage_above() { return kControlBlock; }
-  // `body` must not return.
+  // `body` must not return. What a thread that could not be started was to have is for the next.
   Errc start(Body body, void* argument) noexcept;
 
  private:
@@ -34,6 +35,7 @@ class OwnThreads {
   static constexpr std::size_t kControlBlock = 4096;  // more than libc's struct pthread
 
   Allocate allocate_ = nullptr;
+  std::atomic<std::byte*> spare_{nullptr};
   std::byte* images_ = nullptr;  // initial thread-local storage, up to where the thread pointer goes
   std::size_t image_bytes_ = 0;
 };

@@ -40,6 +40,7 @@ struct Process {
   OwnThreads own_threads;
   Crossing crossing;
   Messages messages;
+  std::atomic<bool> filtered{false};  // a thread of the program's may have a filter of system calls (seccomp)
 
   // Wakes the evictor if it sleeps and has something to do.
   std::atomic<std::uint32_t> evictor_turn{0};

@@ -30,13 +30,13 @@ constinit Recorded recorded;
 // Not of its path: that is often another, and the file the same.
 std::uint64_t executable_now() noexcept {
   struct stat file {};
-  if (stat("/proc/self/exe", &file) != 0) return 0;
+  if (stat("/proc/thread-self/exe", &file) != 0) return 0;
   const std::array<std::int64_t, 3> what{file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec};
   return fingerprint(std::as_bytes(std::span(what)));
 }
 
 std::uint64_t arguments_now() noexcept {
-  const int file = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  const int file = ::open("/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
   std::uint64_t sum = kNoBytes;
   std::array<std::byte, 4096> some;

@@ -19,9 +19,10 @@ bool copy(std::uint64_t call, std::uint64_t address, void* ours, std::size_t byt
   settle(pages, write);
   const iovec mine{ours, bytes};
   const iovec theirs{reinterpret_cast<void*>(address), bytes};
-  const auto pid = static_cast<std::uint64_t>(comex_gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0));
-  return comex_gate_call(call, pid, reinterpret_cast<std::uint64_t>(&mine), 1, reinterpret_cast<std::uint64_t>(&theirs),
-                         1, 0) == static_cast<std::int64_t>(bytes);
+  // By the number of this thread: that of the process is its first thread's, which may have ended.
+  const auto self = static_cast<std::uint64_t>(comex_gate_call(SYS_gettid, 0, 0, 0, 0, 0, 0));
+  return comex_gate_call(call, self, reinterpret_cast<std::uint64_t>(&mine), 1,
+                         reinterpret_cast<std::uint64_t>(&theirs), 1, 0) == static_cast<std::int64_t>(bytes);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "run/runtime/delivery.h"
+#include "run/runtime/direct.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/process.h"
 #include "run/runtime/program_memory.h"
@@ -20,11 +21,31 @@ std::int64_t kernel_action(int signal, const KernelAction* next, KernelAction* p
                          reinterpret_cast<std::uint64_t>(previous), sizeof(std::uint64_t), 0, 0);
 }
 
+siginfo_t& kept_info(ThreadState& state, int signal) noexcept {
+  return state.kept_info[signal == SIGBUS ? 0 : 1];
+}
+
 // The call is not made if it has not begun; the kernel goes back to its instruction if it is to be made again.
 void leave_call(ucontext_t& frame) noexcept {
   greg_t& at = frame.uc_mcontext.gregs[REG_RIP];
   if (at < reinterpret_cast<greg_t>(comex_wait_check) || at > reinterpret_cast<greg_t>(comex_wait_call)) return;
   at = reinterpret_cast<greg_t>(comex_wait_abort);
+}
+
+// Gives the process a signal again that this thread has got, which has everything blocked.
+void send_to_process(int signal, siginfo_t& info) noexcept {
+  const auto process = static_cast<std::uint64_t>(comex_gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0));
+  const std::int64_t sent = comex_gate_call(SYS_rt_sigqueueinfo, process, static_cast<std::uint64_t>(signal),
+                                            reinterpret_cast<std::uint64_t>(&info), 0, 0, 0);
+  // Who sent it with kill() is told by the kernel alone.
+  if (sent < 0) comex_gate_call(SYS_kill, process, static_cast<std::uint64_t>(signal), 0, 0, 0, 0);
+}
+
+// Somebody has sent the process a signal while the keeper has the runtime's own threads open for its own (World::come).
+void pass_on(int signal, siginfo_t& info, ucontext_t& frame) noexcept {
+  Signals::block(Signals::kEverything);
+  mask_of(frame) = Signals::kEverything;
+  send_to_process(signal, info);
 }
 
 }  // namespace
@@ -35,15 +56,19 @@ bool Signals::calls(const KernelAction& action) noexcept {
   return action.handler != reinterpret_cast<void*>(SIG_DFL) && action.handler != reinterpret_cast<void*>(SIG_IGN);
 }
 
+void Signals::block(std::uint64_t mask) noexcept {
+  comex_gate_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<std::uint64_t>(&mask), 0, sizeof mask, 0, 0);
+}
+
 // Everything else waits while we work: a handler of the program must not find our locks held by its own thread.
-KernelAction Signals::ours(Handler handler, std::uint64_t flags) noexcept {
-  return KernelAction{reinterpret_cast<void*>(handler), SA_SIGINFO | SA_NODEFER | kRestorer | flags,
-                      reinterpret_cast<void*>(&comex_gate_restorer), open(~std::uint64_t{0})};
+KernelAction Signals::ours(Handler handler, std::uint64_t flags, std::uint64_t mask) noexcept {
+  return KernelAction{reinterpret_cast<void*>(handler), SA_SIGINFO | kRestorer | flags,
+                      reinterpret_cast<void*>(&comex_gate_restorer), mask};
 }
 
 const PokeDesk& Signals::expect(Handler poke) noexcept {
   // Not on another stack: what is registered is the program's, and may be small.
-  desk_.open(reinterpret_cast<std::uint64_t>(comex_gate_instruction), ours(poke, 0));
+  desk_.open(reinterpret_cast<std::uint64_t>(comex_gate_instruction), ours(poke, 0, kButFaults));
   (void)kernel_action(SIGSYS, &desk_.ours, &actions_[SIGSYS]);
   return desk_;
 }
@@ -58,9 +83,9 @@ void Signals::begin(Handler faults, Handler calls_handler) noexcept {
     if (ours || kernel_action(signal, nullptr, &actions_[signal]) < 0) continue;
     if (calls(actions_[signal])) (void)install(signal, actions_[signal]);
   }
-  const KernelAction for_faults = ours(faults, SA_ONSTACK);
+  const KernelAction for_faults = ours(faults, SA_ONSTACK, kEverything);
   (void)kernel_action(SIGBUS, &for_faults, &actions_[SIGBUS]);
-  const KernelAction for_calls = ours(calls_handler, SA_ONSTACK);
+  const KernelAction for_calls = ours(calls_handler, SA_ONSTACK, kButFaults);
   KernelAction before;
   (void)kernel_action(SIGSYS, &for_calls, &before);
   // A process that wakes as it begins has expected nothing. In another the handler is the one of the desk, and what the
@@ -78,7 +103,7 @@ std::int64_t Signals::install(int signal, const KernelAction& action) noexcept {
     ours.handler = reinterpret_cast<void*>(&on_signal);
     ours.flags |= SA_SIGINFO | SA_ONSTACK | kRestorer;
     ours.restorer = reinterpret_cast<void*>(&comex_gate_restorer);
-    ours.mask = open(~std::uint64_t{0});
+    ours.mask = kEverything;
   }
   return kernel_action(signal, &ours, nullptr);
 }
@@ -104,6 +129,8 @@ std::int64_t Signals::action(int signal, std::uint64_t next, std::uint64_t previ
       const bool ours = (bit(signal) & kOurs) != 0;
       if (const std::int64_t result = ours ? 0 : install(signal, after); result < 0) return result;
       actions_[signal] = after;
+      std::atomic_thread_fence(std::memory_order_seq_cst);  // see expect_filters()
+      if (signal == SIGSYS && calls(after) && process.filtered.load(std::memory_order_relaxed)) forbid_direct();
     }
   }
   return previous == 0 || copy_out(previous, &before, sizeof before) ? 0 : -EFAULT;
@@ -113,6 +140,14 @@ std::int64_t Signals::guest_action(int signal, const KernelAction* next, KernelA
   if (const std::int64_t result = kernel_action(signal, nullptr, &before); result < 0) return result;
   if (before.restorer == reinterpret_cast<void*>(&comex_gate_restorer)) before = actions_[signal];
   return next == nullptr || (bit(signal) & kOurs) != 0 ? 0 : install(signal, *next);
+}
+
+void Signals::adopt() noexcept {
+  for (int signal = 1; signal <= kSignals; ++signal) {
+    KernelAction there;
+    if (kernel_action(signal, nullptr, &there) < 0) continue;
+    if (there.restorer != reinterpret_cast<void*>(&comex_gate_restorer)) actions_[signal] = there;
+  }
 }
 
 void Signals::set_mask(ThreadState& state, ucontext_t& frame, std::uint64_t mask) noexcept {
@@ -148,7 +183,7 @@ void Signals::act_by_default(int signal, const siginfo_t& info, bool ignored) no
 }
 
 void Signals::end_if_asked() noexcept {
-  constexpr std::uint64_t kHarmless = kOurs | bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) |
+  constexpr std::uint64_t kHarmless = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) |
                                       bit(SIGTTOU) | bit(SIGURG) | bit(SIGWINCH);
   std::uint64_t asked = 0;
   if (comex_gate_call(SYS_rt_sigpending, reinterpret_cast<std::uint64_t>(&asked), sizeof asked, 0, 0, 0, 0) < 0) return;
@@ -159,6 +194,9 @@ void Signals::end_if_asked() noexcept {
   for (int signal = 1; signal <= kSignals; ++signal) {
     if (actions_[signal].handler != reinterpret_cast<void*>(SIG_DFL)) asked &= ~bit(signal);
   }
+  for (const int signal : {SIGBUS, SIGSYS}) {
+    if ((asked & bit(signal)) != 0) reset(signal);
+  }
   // No handler can come in between: the process ends here, or the signal was somebody else's after all.
   for (const int how : {SIG_UNBLOCK, SIG_BLOCK}) {
     comex_gate_call(SYS_rt_sigprocmask, static_cast<std::uint64_t>(how), reinterpret_cast<std::uint64_t>(&asked), 0,
@@ -166,43 +204,111 @@ void Signals::end_if_asked() noexcept {
   }
 }
 
-void Signals::arrive(int signal, siginfo_t* info, ucontext_t& frame, bool inside) noexcept {
+// A second one is dropped, as the kernel does it.
+void Signals::keep(ThreadState& state, int signal, const siginfo_t& info) noexcept {
+  if ((state.kept.load(std::memory_order_relaxed) & bit(signal)) != 0) return;
+  kept_info(state, signal) = info;
+  state.kept.fetch_or(bit(signal), std::memory_order_relaxed);
+}
+
+void Signals::arrive(int signal, const siginfo_t& info, ucontext_t& frame, bool inside) noexcept {
+  ThreadState& state = *this_thread();
+  const bool ours = (bit(signal) & kOurs) != 0;
+  const bool sent = info.si_code <= 0;
+  const std::uint64_t blocked = inside && state.waiting ? state.wait_mask : state.blocked;
+  if (ours && sent && (blocked & bit(signal)) != 0) {
+    state.cut_short = state.waiting;
+    return keep(state, signal, info);
+  }
   Arrival arrival;
   arrival.signal = signal;
-  arrival.info = *info;
+  arrival.info = info;
   arrival.action = actions_[signal];
   if (!calls(arrival.action)) {
     // Of another: the action was changed while the signal was on its way.
-    if ((bit(signal) & kOurs) != 0) {
-      act_by_default(signal, *info, arrival.action.handler == reinterpret_cast<void*>(SIG_IGN));
-    }
+    if (ours) act_by_default(signal, info, arrival.action.handler == reinterpret_cast<void*>(SIG_IGN));
     return;
   }
+  if (ours && sent && state.aside.signal != 0) return keep(state, signal, info);  // that one is first
   if ((arrival.action.flags & SA_RESETHAND) != 0) actions_[signal] = KernelAction{};
-  ThreadState& state = *this_thread();
-  // Code of ours is no place for a handler of the program's. Only the two signals that are not blocked there get here.
+  // Code of ours is no place for a handler of the program's. Only SIGBUS gets here, or what the keeper has let in.
   if (!inside && !state.waiting) return deliver(state, arrival, frame, nullptr);
-  if (state.aside.signal != 0) return;  // one of ours, sent by somebody, on top of another
   state.aside = arrival;
   if (!state.waiting) return;
-  state.aside_masked = true;
+  state.aside_masked = !inside;  // a direct call
   state.aside_mask = mask_of(frame);
-  mask_of(frame) = open(~std::uint64_t{0});
+  mask_of(frame) = inside ? kButFaults : open(kEverything);
   leave_call(frame);
+}
+
+void Signals::deliver_kept(ThreadState& state, ucontext_t& frame) noexcept {
+  for (const int signal : {SIGBUS, SIGSYS}) {
+    if ((state.kept.load(std::memory_order_relaxed) & ~state.blocked & bit(signal)) == 0) continue;
+    const siginfo_t info = kept_info(state, signal);
+    state.kept.fetch_and(~bit(signal), std::memory_order_relaxed);
+    arrive(signal, info, frame, false);
+  }
+}
+
+void Signals::give_kept_to_kernel(ThreadState& state) noexcept {
+  const auto group = static_cast<std::uint64_t>(comex_gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0));
+  const auto self = static_cast<std::uint64_t>(comex_gate_call(SYS_gettid, 0, 0, 0, 0, 0, 0));
+  const std::uint64_t kept = state.kept.exchange(0, std::memory_order_relaxed);
+  for (const int signal : {SIGBUS, SIGSYS}) {
+    if ((kept & bit(signal)) == 0) continue;
+    comex_gate_call(SYS_rt_tgsigqueueinfo, group, self, static_cast<std::uint64_t>(signal),
+                    reinterpret_cast<std::uint64_t>(&kept_info(state, signal)), 0, 0);
+  }
+}
+
+void Signals::pass_kept_on(ThreadState& state) noexcept {
+  const std::uint64_t kept = state.kept.exchange(0, std::memory_order_relaxed);
+  for (const int signal : {SIGBUS, SIGSYS}) {
+    siginfo_t& info = kept_info(state, signal);
+    const bool for_process = info.si_code == SI_USER || info.si_code == SI_QUEUE;
+    if ((kept & bit(signal)) != 0 && for_process) send_to_process(signal, info);
+  }
+}
+
+bool is_in_our_code(std::uint8_t selector, const ucontext_t& frame) noexcept {
+  return selector == 0 ||
+         process.threads->standing_on(reinterpret_cast<const void*>(frame.uc_mcontext.gregs[REG_RSP])) != nullptr;
+}
+
+// The kernel keeps one SIGSYS for a thread. If another was sent by the time a call is stopped, that one comes alone,
+// and the call has not been made.
+void set_back_unmade(const ThreadState* state, ucontext_t& frame) noexcept {
+  greg_t& at = frame.uc_mcontext.gregs[REG_RIP];
+  if (!is_after_call(frame) || state == nullptr || !state->gated || is_in_our_code(state->selector, frame)) return;
+  const bool is_let_through =
+      at >= reinterpret_cast<greg_t>(comex_gate_begin) && at <= reinterpret_cast<greg_t>(comex_gate_end);
+  if (!is_let_through) at -= kCallBytes;
 }
 
 void on_signal(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   ThreadState* const state = this_thread();
+  auto& frame = *static_cast<ucontext_t*>(context);
   // The program's handler is for its own threads.
-  if (state == nullptr) stop("a thread of comex failed");
+  if (state == nullptr) {
+    if (info->si_code > 0) stop("a thread of comex failed");
+    pass_on(signal, *info, frame);
+    errno = error;
+    return;
+  }
+  set_back_unmade(state, frame);
   const std::uint8_t before = state->selector;
   state->selector = 0;
-  auto& frame = *static_cast<ucontext_t*>(context);
-  const bool inside = before == 0;
-  if (!inside && !state->waiting) use_stack_from(*state, frame);
-  signals.arrive(signal, info, frame, inside);
-  if (!inside && !state->waiting) deliver_aside(*state, frame);
+  const bool inside = is_in_our_code(before, frame);
+  // The gate has faults open, also when it is entered for a signal: another must not come while this one is put aside.
+  if (signal == SIGSYS) Signals::block(Signals::kEverything);
+  const bool of_program = !inside && !state->waiting;
+  if (of_program) {
+    use_stack_from(*state, frame);
+    restore_mask(*state, frame);
+  }
+  signals.arrive(signal, *info, frame, inside);
+  if (of_program) deliver_aside(*state, frame);
   state->selector = before;
   errno = error;
 }

@@ -1,11 +1,14 @@
 // How the runtime begins in a program: dormant, before main, when the loader calls our constructor; and how it wakes.
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -15,6 +18,7 @@
 #include "pager/evict/choice.h"
 #include "pager/seal/checksum.h"
 #include "pager/seal/cipher.h"
+#include "run/descriptor_limit.h"
 #include "run/outpost/outpost.h"
 #include "run/own_descriptors.h"
 #include "run/poke_desk.h"
@@ -25,6 +29,7 @@
 #include "run/runtime/gate.h"
 #include "run/runtime/layout.h"
 #include "run/runtime/move.h"
+#include "run/runtime/numbers.h"
 #include "run/runtime/process.h"
 #include "run/runtime/profile.h"
 #include "run/runtime/signals.h"
@@ -62,6 +67,11 @@ std::byte* own(void*, std::size_t bytes) {
   return process.own.take(bytes);
 }
 
+bool is_apart() {
+  const ThreadState* const state = this_thread();
+  return state != nullptr && state->apart;
+}
+
 // Takes the variable apart; false if it is not of this version.
 bool read_variable(const char* text, char* name, char* room, std::size_t size) {
   if (std::strncmp(text, Room::kPrefix, std::strlen(Room::kPrefix)) != 0) return false;
@@ -77,12 +87,41 @@ bool read_variable(const char* text, char* name, char* room, std::size_t size) {
   return *text == 0;
 }
 
-Room* enter_room(const char* path) {
-  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
-  if (fd < 0) return nullptr;
+// "/proc/PID/fd/N": a number that is another process's by now, if the keeper is gone, or if /proc is that of another
+// namespace. Its file is not to be opened, let alone written to.
+bool leads_to_room(const char* path) {
+  char target[64];
+  const ssize_t length = readlink(path, target, sizeof target - 1);
+  if (length <= 0) return false;
+  target[length] = 0;
+  constexpr const char* kMemory = "/memfd:";
+  const std::size_t name = std::strlen(Room::kFile);
+  if (std::strncmp(target, kMemory, std::strlen(kMemory)) != 0) return false;
+  const char* const found = target + std::strlen(kMemory);
+  // What follows is a word of the kernel's: that it has no name in any folder.
+  return std::strncmp(found, Room::kFile, name) == 0 && (found[name] == 0 || found[name] == ' ');
+}
+
+// nullptr if it is not that of the keeper that the path names.
+Room* map_room(const char* path, int fd) {
+  struct stat found {};
+  if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size < static_cast<off_t>(sizeof(Room))) {
+    return nullptr;
+  }
   void* const memory = mmap(OwnPlace::take(sizeof(Room)), sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  Room* const room = memory == MAP_FAILED ? nullptr : static_cast<Room*>(memory);
-  if (room != nullptr && room->sealing == Sealing::cipher) madvise(memory, sizeof(Room), MADV_DONTDUMP);
+  if (memory == MAP_FAILED) return nullptr;
+  Room* const room = static_cast<Room*>(memory);
+  const char* const number = path + std::strcspn(path, "0123456789");
+  if (room->keeper.load(std::memory_order_relaxed) == std::strtoul(number, nullptr, 10)) return room;
+  munmap(memory, sizeof(Room));  // the room of another run
+  return nullptr;
+}
+
+Room* enter_room(const char* path) {
+  const int fd = leads_to_room(path) ? ::open(path, O_RDWR | O_CLOEXEC) : -1;
+  if (fd < 0) return nullptr;
+  Room* const room = map_room(path, fd);
+  if (room != nullptr && room->sealing == Sealing::cipher) madvise(room, sizeof(Room), MADV_DONTDUMP);
   // Now, for the process may have no right to the file when it wakes. What is not used takes no memory.
   if (room != nullptr && room->trace_start.load(std::memory_order_relaxed) != 0) process.rings = map_rings(fd);
   if (room != nullptr && room->prefetch == Prefetch::record) process.score = map_score(fd);
@@ -108,13 +147,14 @@ const Sealer& make_sealer(Room& room) {
 
 // What the signal by which the keeper wakes us comes to while the process is dormant.
 void on_poke(int, siginfo_t* info, void* context) {
-  if (!world.come(*info)) return signals.arrive_dormant(*info);
+  auto& frame = *static_cast<ucontext_t*>(context);
+  if (!world.come(*info, frame)) return signals.arrive_dormant(*info);
   ThreadState* const state = this_thread();
-  if (state != nullptr) take_over(*state, *static_cast<ucontext_t*>(context));
+  if (state != nullptr) take_over(*state, frame);
 }
 
-void open_account() {
-  process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
+void open_account(std::uint32_t number) {
+  process.owned = process.room->open_account(number);
   if (process.owned == nullptr) stop("too many processes");
   begin_record(process.owned);
   // There is one more to be watched from now on.
@@ -131,9 +171,23 @@ void show_desk() {
 
 // After a fork of a process that is dormant.
 void begin_dormant_child() {
-  if (process.pager != nullptr) return;
-  open_account();
+  if (process.pager != nullptr || process.room == nullptr) return;
+  numbers.after_fork();
+  const std::uint32_t number = numbers.of_process();
+  // The keeper cannot watch it, so it does without.
+  if (number == 0) process.room = nullptr;
+  if (number == 0) return;
+  open_account(number);
   show_desk();
+}
+
+constinit Fd first_socket;
+
+// Names of sockets are those of a network namespace: in another, that of a keeper which is there is not known.
+bool keeper_is_near() {
+  if (connect_keeper(process.keeper, &first_socket) == Errc::ok) return true;
+  return errno != ECONNREFUSED ||
+         kill(static_cast<pid_t>(process.room->keeper.load(std::memory_order_relaxed)), 0) != 0;
 }
 
 // All that a process does that never comes near its budget.
@@ -146,13 +200,17 @@ void begin(const char* variable) {
   if (process.room == nullptr) return;
   if (process.rings != nullptr) know_program();
   remember_environment(variable);
-  open_account();
+  numbers.begin();
+  open_account(numbers.of_process());
   if (process.own.reserve() != Errc::ok) stop("no addresses for the runtime; is there a limit (ulimit -v)?");
   // Now, for the loader has locks that must not be waited for in a signal handler.
   if (process.own_threads.prepare([](std::size_t bytes) { return process.own.take(bytes); }) != Errc::ok) {
     stop("no memory for the runtime");
   }
-  if (process.room->at_once.load(std::memory_order_relaxed)) return world.wake_alone();
+  if (process.room->at_once.load(std::memory_order_relaxed)) {
+    if (keeper_is_near()) return world.wake_alone();
+    return process.owned->life.store(Room::Life::left_alone, std::memory_order_release);
+  }
   prctl(PR_SET_PTRACER, process.room->keeper.load(std::memory_order_relaxed));  // where Yama asks for it
   desk = &signals.expect(&on_poke);
   show_desk();
@@ -167,16 +225,19 @@ void begin(const char* variable) {
 }  // namespace
 
 void prepare_process(const Standing* threads) noexcept {
-  if (process.memory.open(fit_delivery(process.room->delivery), process.room->old_kernel) != Errc::ok) {
-    stop("no right to userfaultfd");
-  }
+  // Nobody else of the program runs.
+  const RaisedDescriptorLimit more_descriptors;
+  if (open_memory(fit_delivery(process.room->delivery)) != Errc::ok) stop("no right to userfaultfd");
   if (has_device()) process.memory.expect_pins();
-  Fd socket;
-  if (connect_keeper(process.keeper, &socket) != Errc::ok) stop("the keeper of this program does not answer");
+  Fd socket = std::move(first_socket);
+  if (!socket && connect_keeper(process.keeper, &socket) != Errc::ok) {
+    stop("the keeper of this program does not answer");
+  }
   OutpostConfig config;
   const Tuning& tuning = process.room->tuning;
   if (tuning.stock > 0) config.first_stock = config.most_stock = tuning.stock;
   config.own = &own;
+  config.apart = &is_apart;
   config.record = &process.owned->record;
   if (Outpost::create(own_descriptors.adopt(std::move(socket)), config, &process.outpost) != Errc::ok) {
     stop("the keeper of this program does not answer");
@@ -200,7 +261,7 @@ void prepare_process(const Standing* threads) noexcept {
   begin_playing();
   signals.begin(&on_fault, &on_call);
   // Before anything is adopted: from then on a touch may have to be served.
-  if (!process.messages.start()) stop("cannot start a thread");
+  if (!process.messages.start(process.memory)) stop("cannot start a thread");
   layout.begin(threads);
 }
 

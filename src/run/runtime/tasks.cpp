@@ -1,24 +1,31 @@
 #include "run/runtime/tasks.h"
 
-#include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdarg>
 
+#include "run/descriptor_limit.h"
 #include "run/runtime/delivery.h"
+#include "run/runtime/deputy.h"
 #include "run/runtime/direct.h"
 #include "run/runtime/evictor.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/lasting.h"
 #include "run/runtime/layout.h"
+#include "run/runtime/move.h"
+#include "run/runtime/numbers.h"
 #include "run/runtime/process.h"
 #include "run/runtime/profile.h"
+#include "run/runtime/real.h"
 #include "run/runtime/signals.h"
 #include "run/runtime/tracing.h"
+#include "run/runtime/world.h"
 
 namespace comex::runtime {
 namespace {
@@ -34,9 +41,20 @@ void load(Registers& to, const greg_t* from) {
 
 // In the child of a fork, before anything of the program runs.
 void begin_child(ThreadState& mine) noexcept {
+  // Of the program only this thread is here: nobody sees it.
+  const RaisedDescriptorLimit more_descriptors;
+  numbers.after_fork();
   process.threads->only(mine);
+  mine.kept.store(0, std::memory_order_relaxed);  // they were sent to the parent, and so was this
+  mine.aside.signal = 0;
+  if (mine.own_actions) signals.adopt();
+  mine.own_actions = false;
+  mine.apart = mine.bare = mine.beside = mine.guest = false;  // its descriptors are those of the process now
+  deputy.after_fork();
   mine.owner.store(static_cast<std::uint32_t>(getpid()), std::memory_order_release);
-  process.owned = process.room->open_account(static_cast<std::uint32_t>(getpid()));
+  const std::uint32_t number = numbers.of_process();
+  if (number == 0) stop("a child in a PID namespace cannot be watched without the /proc outside of it");
+  process.owned = process.room->open_account(number);
   if (process.owned == nullptr) stop("too many processes");
   process.owned->life.store(Room::Life::awake, std::memory_order_release);
   process.budget->change(process.room->budget, process.owned->account);
@@ -48,12 +66,27 @@ void begin_child(ThreadState& mine) noexcept {
   }
   begin_playing();
   process.memory.close();
-  if (process.memory.open(process.memory.delivery(), process.room->old_kernel) != Errc::ok) {
-    stop("a child has no right to userfaultfd");
-  }
+  if (open_memory(process.memory.delivery()) != Errc::ok) stop("a child has no right to userfaultfd");
   layout.enlist_again();
   process.evictor_asleep.store(false, std::memory_order_relaxed);
   arm(mine);
+}
+
+void begin_threads() noexcept {
+  const RaisedDescriptorLimit more_descriptors;
+  if (!(start_evictor() && process.messages.start(process.memory))) stop("cannot start a thread in a child");
+}
+
+// `apart`: the one that forks has other descriptors, and is to have those of the heir.
+Errc prepare_fork(bool apart) noexcept {
+  // Staged pages have one owner, and are found by who staged them.
+  const Deadline patience(kForkPatience);
+  const Errc emptied = process.pager->empty_staging(patience);
+  if (emptied != Errc::ok) return emptied;
+  process.pager->staging().put_away();
+  const Errc ready = process.outpost->before_fork(patience);
+  if (ready == Errc::ok && apart) (void)process.outpost->send_heir(deputy.out());  // who takes it will see
+  return ready;
 }
 
 // Threads are spread over the places where the process counts.
@@ -71,6 +104,9 @@ void arm(ThreadState& state) noexcept {
   // A guest may have the thread-local storage of the one that made it.
   if (!state.guest) set_this_thread(&state);
   state.selector = 0;
+  state.gated = true;
+  constexpr std::int64_t kFiltered = 2;  // SECCOMP_MODE_FILTER
+  if (comex_gate_call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) == kFiltered) expect_filters();
   const auto begin = reinterpret_cast<std::uint64_t>(comex_gate_begin);
   const auto end = reinterpret_cast<std::uint64_t>(comex_gate_end);
   const std::int64_t result = comex_gate_call(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, begin,
@@ -109,6 +145,13 @@ std::int64_t clone_task(ucontext_t& context) noexcept {
   if (child == nullptr) return -EAGAIN;
   child->guest = (flags & CLONE_THREAD) == 0;
   child->own_actions = (flags & CLONE_SIGHAND) == 0;
+  // A guest that lives on can have no deputy made: it would be the guest's thread. So there is one before. Where there
+  // can be none the task uses what it has a copy of.
+  const bool lives_on = child->guest && (flags & CLONE_VFORK) == 0;
+  const bool has_deputy = ((flags & CLONE_FILES) == 0 || lives_on) && deputy.start();
+  child->apart = mine->apart || ((flags & CLONE_FILES) == 0 && has_deputy);
+  child->bare = mine->bare;
+  child->beside = (child->guest || child->apart) && (flags & CLONE_VFORK) == 0;
   if (child->guest && (flags & CLONE_VFORK) == 0) forbid_direct();
   leave_words_alone(registers);
   load(child->registers, registers);
@@ -116,7 +159,10 @@ std::int64_t clone_task(ucontext_t& context) noexcept {
   child->first_mask = *reinterpret_cast<const std::uint64_t*>(&context.uc_sigmask);
   child->blocked = mine->blocked;
   if (child->guest) child->program_stack = mine->program_stack;
+  // Until it has begun it has no state that a handler would find; it opens first_mask itself.
+  Signals::block(Signals::kEverything);
   const std::int64_t result = comex_gate_clone(child);
+  Signals::block(Signals::kButFaults);
   // One that the kernel made us wait for (vfork) is over, or another program.
   const bool waited = (flags & CLONE_VFORK) != 0;
   if (waited || result < 0) process.threads->leave(*child);
@@ -132,17 +178,17 @@ std::int64_t fork_task(ucontext_t& context) noexcept {
   const bool plain = number != SYS_clone;  // fork, and vfork, which is served as fork
   const auto flags = plain ? std::uint64_t{SIGCHLD} : static_cast<std::uint64_t>(registers[REG_RDI]) & ~kShared;
   ThreadState& mine = *this_thread();
+  const bool apart = mine.apart;
+  if (mine.bare) return -EAGAIN;  // what the child needs could not be handed to it
   if (!plain) leave_words_alone(registers);
   // In this order: one fork at a time; nobody inside; and only then, as those were served until they had left:
   signals.hold();
   process.crossing.close();
   process.messages.pause();
-  // Staged pages have one owner, and are found by who staged them.
-  const Deadline patience(kForkPatience);
-  Errc ready = process.pager->empty_staging(patience);
-  if (ready == Errc::ok) {
-    process.pager->staging().put_away();
-    ready = process.outpost->before_fork(patience);
+  Errc ready = with_descriptors(mine, [&] { return prepare_fork(apart); });
+  if (ready == Errc::ok && apart && process.outpost->take_heir(deputy.in()) != Errc::ok) {
+    process.outpost->after_fork_in_parent();
+    ready = Errc::busy;
   }
   std::int64_t result = -EAGAIN;
   if (ready == Errc::ok) {
@@ -159,15 +205,39 @@ std::int64_t fork_task(ucontext_t& context) noexcept {
   process.messages.resume();
   process.crossing.open();
   signals.let_go();
-  if (result == 0 && !(start_evictor() && process.messages.start())) stop("cannot start a thread in a child");
+  if (result == 0) begin_threads();
   return result;
 }
 
 void exit_thread(std::uint64_t status) noexcept {
   leave_robust_list_alone();
   ThreadState& mine = *this_thread();
+  Signals::block(Signals::kEverything);  // the stack for handlers is the next owner's
+  Signals::pass_kept_on(mine);
   process.threads->clear(mine);
   comex_gate_exit(status, reinterpret_cast<std::uint32_t*>(&mine.owner));
 }
 
 }  // namespace comex::runtime
+
+namespace {
+
+using comex::runtime::Real;
+
+constinit Real<int(int (*)(void*), void*, int, void*, void*, void*, void*)> real_clone("clone");
+
+}  // namespace
+
+// The keeper stops the threads of a dormant process when it wakes it, not a task that only shares their memory.
+COMEX_TAKEN_OVER int clone(int (*body)(void*), void* stack, int flags, void* argument, ...) noexcept {
+  using comex::runtime::process;
+  va_list rest;
+  va_start(rest, argument);
+  void* const parent = va_arg(rest, void*);
+  void* const storage = va_arg(rest, void*);
+  void* const child = va_arg(rest, void*);
+  va_end(rest);
+  const bool beside = (flags & CLONE_VM) != 0 && (flags & (CLONE_THREAD | CLONE_VFORK)) == 0;
+  if (beside && process.room != nullptr && process.pager == nullptr) comex::runtime::World::ask_to_wake();
+  return real_clone(body, stack, flags, argument, parent, storage, child);
+}

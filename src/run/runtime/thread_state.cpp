@@ -1,6 +1,9 @@
 #include "run/runtime/thread_state.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <new>
 
@@ -24,11 +27,16 @@ ThreadState* Threads::enter(std::uint32_t owner) noexcept {
     state.inside = 0;
     state.guest = false;
     state.own_actions = false;
+    state.apart = false;
+    state.bare = false;
+    state.beside = false;
     if (stacks_ != nullptr) state.stack_top = stacks_ + (i + 1) * ThreadState::kStackBytes;
     state.waiting = false;
     state.aside.signal = 0;
     state.aside_masked = false;
     state.wait_masked = false;
+    state.kept.store(0, std::memory_order_relaxed);
+    state.cut_short = false;
     state.open_signals.store(0, std::memory_order_relaxed);
     state.blocked = 0;
     state.program_stack = no_stack();
@@ -56,6 +64,16 @@ void Threads::only(ThreadState& state) noexcept {
     if (&states_[i] != &state && states_[i].owner.load(std::memory_order_relaxed) != 0) leave(states_[i]);
   }
   everything_.store(0, std::memory_order_seq_cst);
+}
+
+// One that has executed a program, or was killed, has left its state behind.
+bool Threads::any_beside() const noexcept {
+  const std::uint32_t used = used_.load(std::memory_order_seq_cst);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    const std::uint32_t owner = states_[i].owner.load(std::memory_order_acquire);
+    if (owner != 0 && states_[i].beside && (kill(static_cast<pid_t>(owner), 0) == 0 || errno != ESRCH)) return true;
+  }
+  return false;
 }
 
 std::uint64_t Threads::open_signals() const noexcept {

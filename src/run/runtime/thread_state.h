@@ -40,6 +40,7 @@ struct ThreadState {
 
   // 0: system calls go through; 1: they come to the gate. Read by the kernel.
   volatile std::uint8_t selector = 0;
+  bool gated = false;                   // it is looked at
   std::atomic<std::uint32_t> owner{0};  // thread id; 0: free
   Faulter faulter;
   Tally* tally = nullptr;  // where it counts
@@ -51,10 +52,14 @@ struct ThreadState {
   // A call that was let through is under way, and signals of the program may come: they are put aside.
   volatile bool waiting = false;
   Arrival aside;
-  bool aside_masked = false;     // everything is blocked since it came, and
+  bool aside_masked = false;     // everything is blocked in the program since it came, and
   std::uint64_t aside_mask = 0;  // ... this was before
-  std::uint64_t wait_mask = 0;   // given with a call that a signal ended, if wait_masked
-  bool wait_masked = false;
+  std::uint64_t wait_mask = 0;   // what the program has blocked while a call of the gate's is under way
+  bool wait_masked = false;      // ... was given with the call, which a signal ended
+  // Of our signals, what somebody has sent and the program is to get later: one of each, as the kernel keeps them.
+  std::atomic<std::uint64_t> kept{0};
+  siginfo_t kept_info[2]{};
+  bool cut_short = false;  // by one that was kept: a call that ends with EINTR is to be made again
   // While it is in a handler of ours: what the program has not blocked.
   std::atomic<std::uint64_t> open_signals{0};
   std::uint64_t blocked = 0;           // of our signals, what the program believes to have blocked
@@ -62,6 +67,11 @@ struct ThreadState {
   // A task of another process that shares this memory (vfork): it leaves by exec or exit, and the memory stays.
   bool guest = false;
   bool own_actions = false;  // ... whose signal actions are not those of the process (no CLONE_SIGHAND)
+  // Its descriptors are not those of the process (no CLONE_FILES): see run/runtime/deputy.h.
+  bool apart = false;
+  bool bare = false;  // ... and since before the process woke: not even a copy of the runtime's is among them
+  // A guest, or apart, and runs on beside the threads of the process: these can be stopped, it cannot.
+  bool beside = false;
 };
 
 class Threads final : public Pins {
@@ -85,6 +95,9 @@ class Threads final : public Pins {
   // While anybody holds this, every page counts as pinned.
   void hold_everything() noexcept { everything_.fetch_add(1, std::memory_order_seq_cst); }
   void let_go() noexcept { everything_.fetch_sub(1, std::memory_order_seq_cst); }
+
+  // Whether a task may be running beside the threads of the process: see ThreadState::beside.
+  [[nodiscard]] bool any_beside() const noexcept;
 
   // What at least one thread, which is in a handler of ours, has not blocked.
   [[nodiscard]] std::uint64_t open_signals() const noexcept;

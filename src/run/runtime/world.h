@@ -9,6 +9,7 @@
 #pragma once
 
 #include <signal.h>
+#include <ucontext.h>
 
 #include <atomic>
 #include <cstdint>
@@ -21,16 +22,22 @@ struct Standing {
   std::uint64_t thread_pointer = 0;  // thread-local storage below, control block above
   std::uint64_t signal_stack = 0;    // its begin and end; 0: none
   std::uint64_t signal_stack_end = 0;
+  std::uint32_t thread = 0;
   bool main = false;
+  bool apart = false;  // its descriptors are not those of the one that sets the process up
   Standing* next = nullptr;
 };
 
 class World {
  public:
-  // The handler of SIGSYS calls this. False if the signal is not the keeper's.
-  bool come(const siginfo_t& info) noexcept;
+  // The handler of SIGSYS, whose frame this is, calls this. False if the signal is not the keeper's.
+  bool come(const siginfo_t& info, ucontext_t& frame) noexcept;
   // For a process that wakes as it begins. REQUIRES: this is its one thread.
-  void wake_alone() noexcept { wake(1); }
+  void wake_alone() noexcept { wake(1, true); }
+
+  // For a process that is dormant: has the keeper wake it now. When this returns it is awake, or never will be.
+  // REQUIRES: the caller is in no handler of ours.
+  static void ask_to_wake() noexcept;
 
   // Stops all other threads of the program, and keeps faults and eviction out. None of them is in a system call; those
   // that were make it again when they go on. False if that cannot be done; then nothing has changed.
@@ -41,7 +48,7 @@ class World {
  private:
   enum Phase : std::uint32_t { gathering, prepared, running };
 
-  void wake(std::uint32_t expected) noexcept;
+  void wake(std::uint32_t expected, bool alone = false) noexcept;
   void set_phase(Phase phase) noexcept;
   void appoint(Standing& last) noexcept;
 
