@@ -635,6 +635,32 @@ for each in sorted(ours):
   expect_both_ways(script, "11719\n2\n2\n7\n31\n");
 }
 
+TEST_P(RunTest, a_program_ignores_signals_of_comex_and_executes_others) {
+  const auto script = folder_.file("ignored.py", R"(
+import os, signal, subprocess, sys
+turn = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+print(turn, [int(signal.getsignal(each) == signal.SIG_IGN) for each in (signal.SIGBUS, signal.SIGSYS)], flush=True)
+then = [sys.executable, sys.argv[0], str(turn + 1)]
+if turn == 0:
+    signal.signal(signal.SIGBUS, signal.SIG_IGN)
+    signal.signal(signal.SIGSYS, signal.SIG_IGN)
+    os.execv(then[0], then)
+if turn == 1:
+    os.kill(os.getpid(), signal.SIGBUS)
+    os.kill(os.getpid(), signal.SIGSYS)
+    os.execve(then[0], then, {})
+if turn == 2: sys.exit(subprocess.run(then).returncode)
+if turn == 3: os.waitpid(os.posix_spawn(then[0], then, os.environ, setsigdef=[signal.SIGBUS]), 0)
+if turn == 4:
+    signal.signal(signal.SIGSYS, signal.SIG_DFL)
+    os.execv(then[0], then)
+)");
+  for (const std::vector<std::string>& how : {std::vector<std::string>{}, {"--at-once"}}) {
+    const Outcome outcome = run("64M", {"/usr/bin/python3", script}, how);
+    EXPECT_EQ(outcome.output, "0 [0, 0]\n1 [1, 1]\n2 [1, 1]\n3 [1, 1]\n4 [0, 1]\n5 [0, 0]\n") << outcome.errors;
+  }
+}
+
 TEST_P(RunTest, a_clean_environment_does_not_lead_out) {
   const auto expect_ours = [](const Outcome& outcome, const std::string& rest) {
     EXPECT_NE(outcome.output.find("COMEX_RUN="), std::string::npos) << outcome.output << outcome.errors;

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <string>
@@ -146,7 +147,34 @@ int fork_and_handle(void*) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 102;
 }
 
+// Has handlers of its own, which the process has not.
+std::atomic<int> handled_by_task, handled_by_process;
+
+int handle_alone(void*) {
+  std::signal(SIGUSR1, [](int) { ++handled_by_task; });
+  std::signal(SIGUSR2, [](int) { handled_by_task += 10; });
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGUSR1}) syscall(SYS_kill, syscall(SYS_getpid), signal);
+  return handled_by_task;
+}
+
 }  // namespace
+
+CASE_APART(clone_that_handles_signals_by_itself) {
+  constexpr std::size_t kStack = 128 << 10;
+  char* const stack = place<char>(kStack);
+  std::signal(SIGUSR1, [](int) { ++handled_by_process; });
+  for (int turn = 0; turn < 2; ++turn) {
+    const long child =
+        EVICTED(clone(handle_alone, stack + kStack, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, nullptr));
+    int status = 0;
+    must(waitpid(static_cast<pid_t>(child), &status, 0), "waitpid");
+    must(kill(getpid(), SIGUSR1), "kill");
+    struct sigaction other {};
+    must(sigaction(SIGUSR2, nullptr, &other), "sigaction");
+    result("%x, %d, %s ", static_cast<unsigned>(status), handled_by_process.load(),
+           other.sa_handler == SIG_DFL ? "default" : "?");
+  }
+}
 
 // Tasks of their own that share the memory, and have children.
 CASE_APART(clone_that_makes_others) {

@@ -30,6 +30,7 @@ struct KernelAction {
 };
 
 volatile int seen_value;
+volatile long seen_number;
 volatile std::uintptr_t seen_stack;
 
 void note(int, siginfo_t* info, void*) {
@@ -442,8 +443,10 @@ bool trap(int number) {
 }
 
 void answer_trap(int, siginfo_t* info, void* context) {
+  auto* const registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   seen_value = info->si_syscall;
-  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = 42;
+  seen_number = info->si_call_addr == reinterpret_cast<void*>(registers[REG_RIP]) ? registers[REG_RAX] : -1;
+  registers[REG_RAX] = 42;
 }
 
 }  // namespace
@@ -463,6 +466,40 @@ CASE_APART(calls_that_a_filter_stops) {
   must(pipe(ends), "pipe");
   result("%ld bytes, %ld", EVICTED(write(ends[1], text, 20)), syscall(SYS_getppid));
   close(ends[0]), close(ends[1]);
+}
+
+// Also those of which the gate makes something else.
+CASE_APART(calls_about_the_process_that_a_filter_stops) {
+  constexpr int kCloseRange = 436;
+  struct sigaction handler {};
+  handler.sa_sigaction = answer_trap;
+  handler.sa_flags = SA_SIGINFO;
+  must(sigaction(SIGSYS, &handler, nullptr), "sigaction");
+  void* const pages = mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(pages != MAP_FAILED, "mmap");
+  evict();
+  const auto stopped = [](int number, long answer) {
+    result("%ld, of call %d of %d with %ld; ", answer, seen_value, number, seen_number);
+    seen_value = 0;
+  };
+  check(trap(SYS_dup2), "prctl");
+  stopped(SYS_dup2, syscall(SYS_dup2, 0, 100));
+  check(trap(kCloseRange), "prctl");
+  stopped(kCloseRange, syscall(kCloseRange, 3000, 3001, 0));
+  const pid_t child = vfork();
+  if (child == 0) _exit(7);
+  int status = 0;
+  result("child %d; ", waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1);
+  check(trap(SYS_clone), "prctl");
+  stopped(SYS_clone, syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+  check(trap(SYS_mremap), "prctl");
+  stopped(SYS_mremap, syscall(SYS_mremap, pages, 1 << 20, 2 << 20, MREMAP_MAYMOVE, 0));
+  check(trap(SYS_munmap), "prctl");
+  stopped(SYS_munmap, syscall(SYS_munmap, pages, 1 << 20));
+  static_cast<char*>(pages)[5000] = 3;
+  result("still %d; ", static_cast<char*>(pages)[5000]);
+  check(trap(SYS_ptrace), "prctl");
+  stopped(SYS_ptrace, syscall(SYS_ptrace, 0, 0, 0, 0));
 }
 
 // Also such as are made without a trap otherwise.
@@ -532,4 +569,38 @@ CASE_APART(cancelled_while_it_waits_for_a_signal) {
   void* signal = nullptr;
   pthread_join(thread, &signal);
   result("signal %ld", reinterpret_cast<long>(signal));
+}
+
+namespace {
+
+// Waits for a signal that does not come, and says whether that took as long as it should.
+void* wait_for_a_second(void* argument) {
+  auto& waiter = *static_cast<Waiter*>(argument);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+  pthread_sigmask(SIG_BLOCK, &waiter.set, nullptr);
+  timespec begin{}, end{};
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  waiter.thread = gettid();
+  const timespec patience{1, 0};
+  const int signal = sigtimedwait(&waiter.set, nullptr, &patience);
+  const int error = errno;
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  const double took =
+      static_cast<double>(end.tv_sec - begin.tv_sec) + static_cast<double>(end.tv_nsec - begin.tv_nsec) / 1e9;
+  return reinterpret_cast<void*>(signal == -1 && error == EAGAIN && took >= 1 && took < 1.7 ? 1L : 0L);
+}
+
+}  // namespace
+
+CASE_APART(cancelled_while_it_waits_for_a_while) {
+  Waiter waiter;
+  sigfillset(&waiter.set);
+  pthread_t thread{};
+  check(pthread_create(&thread, nullptr, wait_for_a_second, &waiter) == 0, "pthread_create");
+  while (waiter.thread == 0) usleep(1000);
+  usleep(800'000);
+  check(pthread_cancel(thread) == 0, "pthread_cancel");
+  void* in_time = nullptr;
+  pthread_join(thread, &in_time);
+  result("in time: %ld", reinterpret_cast<long>(in_time));
 }

@@ -3,18 +3,22 @@
 #include <alloca.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstddef>
-#include <cstdio>
+#include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "run/room.h"
 #include "run/runtime/real.h"
+#include "run/runtime/signals.h"
 
 namespace comex::runtime {
 namespace {
@@ -86,20 +90,31 @@ bool is_fit(const char* path) noexcept {
 }
 
 // Calls go(environment) with what is missing put in. On the stack: the child of a vfork has no memory of its own.
+// `to_default`: signals that the new program does not begin with ignored in any case.
 template <typename Go>
-int with_ours(const char* path, char* const* environment, Go&& go) noexcept {
-  if (library[0] == 0 || is_complete(environment) || !is_fit(path)) return go(environment);
+int with_ours(const char* path, char* const* environment, std::uint64_t to_default, Go&& go) noexcept {
+  if (library[0] == 0) return go(environment);
+  const std::uint64_t ignored = signals.ignored() & ~to_default;
+  if ((ignored == 0 && is_complete(environment)) || !is_fit(path)) return go(environment);
   std::size_t count = 0;
   while (environment != nullptr && environment[count] != nullptr) ++count;
   auto** const copy = static_cast<char**>(alloca((count + 3) * sizeof(char*)));
   const char* const theirs = find(environment, kPreload);
+  const bool has_ours = theirs != nullptr && std::strstr(theirs, library) != nullptr;
   const std::size_t room =
       std::strlen(kPreload) + std::strlen(library) + (theirs != nullptr ? std::strlen(theirs) : 0) + 3;
   auto* const preload = static_cast<char*>(alloca(room));
-  char* end = stpcpy(stpcpy(stpcpy(preload, kPreload), "="), library);
-  if (theirs != nullptr && *theirs != 0) stpcpy(stpcpy(end, ":"), theirs);
+  char* end = stpcpy(stpcpy(preload, kPreload), "=");
+  if (!has_ours) end = stpcpy(end, library);
+  if (theirs != nullptr && *theirs != 0) stpcpy(has_ours ? end : stpcpy(end, ":"), theirs);
+  char variable[sizeof variable_entry + 24];
+  char* const variable_end = stpcpy(variable, variable_entry);
+  if (ignored != 0) {
+    *variable_end = ' ';
+    *std::to_chars(variable_end + 1, std::end(variable) - 1, ignored).ptr = 0;
+  }
   std::size_t used = 0;
-  copy[used++] = variable_entry;
+  copy[used++] = variable;
   copy[used++] = preload;
   for (std::size_t i = 0; i < count; ++i) {
     const bool replaced =
@@ -108,6 +123,19 @@ int with_ours(const char* path, char* const* environment, Go&& go) noexcept {
   }
   copy[used] = nullptr;
   return go(static_cast<char* const*>(copy));
+}
+
+// What posix_spawn puts back to its default in the child.
+std::uint64_t defaults_of(const posix_spawnattr_t* attributes) noexcept {
+  short flags = 0;
+  sigset_t set;
+  if (attributes == nullptr || posix_spawnattr_getflags(attributes, &flags) != 0) return 0;
+  if ((flags & POSIX_SPAWN_SETSIGDEF) == 0 || posix_spawnattr_getsigdefault(attributes, &set) != 0) return 0;
+  std::uint64_t found = 0;
+  for (const int signal : {SIGBUS, SIGSYS}) {
+    if (sigismember(&set, signal) == 1) found |= Signals::bit(signal);
+  }
+  return found;
 }
 
 }  // namespace
@@ -126,31 +154,31 @@ void remember_environment(const char* variable) noexcept {
 using namespace comex::runtime;
 
 COMEX_TAKEN_OVER int execve(const char* path, char* const* arguments, char* const* environment) noexcept {
-  return with_ours(path, environment, [&](char* const* ours) { return real_execve(path, arguments, ours); });
+  return with_ours(path, environment, 0, [&](char* const* ours) { return real_execve(path, arguments, ours); });
 }
 COMEX_TAKEN_OVER int execv(const char* path, char* const* arguments) noexcept {
   return execve(path, arguments, environ);
 }
 COMEX_TAKEN_OVER int execvpe(const char* file, char* const* arguments, char* const* environment) noexcept {
-  return with_ours(file, environment, [&](char* const* ours) { return real_execvpe(file, arguments, ours); });
+  return with_ours(file, environment, 0, [&](char* const* ours) { return real_execvpe(file, arguments, ours); });
 }
 COMEX_TAKEN_OVER int execvp(const char* file, char* const* arguments) noexcept {
   return execvpe(file, arguments, environ);
 }
 COMEX_TAKEN_OVER int fexecve(int fd, char* const* arguments, char* const* environment) noexcept {
-  return with_ours(nullptr, environment, [&](char* const* ours) { return real_fexecve(fd, arguments, ours); });
+  return with_ours(nullptr, environment, 0, [&](char* const* ours) { return real_fexecve(fd, arguments, ours); });
 }
 COMEX_TAKEN_OVER int posix_spawn(pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
                                  const posix_spawnattr_t* attributes, char* const* arguments,
                                  char* const* environment) {
-  return with_ours(path, environment, [&](char* const* ours) {
+  return with_ours(path, environment, defaults_of(attributes), [&](char* const* ours) {
     return real_posix_spawn(child, path, actions, attributes, arguments, ours);
   });
 }
 COMEX_TAKEN_OVER int posix_spawnp(pid_t* child, const char* file, const posix_spawn_file_actions_t* actions,
                                   const posix_spawnattr_t* attributes, char* const* arguments,
                                   char* const* environment) {
-  return with_ours(file, environment, [&](char* const* ours) {
+  return with_ours(file, environment, defaults_of(attributes), [&](char* const* ours) {
     return real_posix_spawnp(child, file, actions, attributes, arguments, ours);
   });
 }

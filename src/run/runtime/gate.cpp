@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "base/clock.h"
 #include "run/own_descriptors.h"
 #include "run/runtime/delivery.h"
 #include "run/runtime/deputy.h"
@@ -20,6 +21,7 @@
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/lasting.h"
 #include "run/runtime/layout.h"
+#include "run/runtime/let.h"
 #include "run/runtime/memory_file.h"
 #include "run/runtime/pieces.h"
 #include "run/runtime/process.h"
@@ -37,11 +39,6 @@ using syscalls::Call;
 using syscalls::Class;
 using syscalls::Entry;
 using syscalls::Trait;
-
-std::int64_t let_through(const Call& call) {
-  const auto& a = call.arguments;
-  return comex_gate_call(call.number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
 
 // Pins and makes resident what a call touches.
 class Preparation final : public syscalls::Visitor {
@@ -113,25 +110,40 @@ class WaitMask {
 };
 
 // A call that takes a signal as its result (sigwait): what calls a thread out of direct calls is not for the program,
-// and it waits on.
+// and it waits on, for as long as is left.
 class AwaitedSignal {
  public:
   explicit AwaitedSignal(Call& call) : waits_(call.number == SYS_rt_sigtimedwait), told_(call.arguments[1]) {
-    if (waits_ && told_ == 0) call.arguments[1] = reinterpret_cast<std::uint64_t>(&info_);
+    if (!waits_) return;
+    if (told_ == 0) call.arguments[1] = reinterpret_cast<std::uint64_t>(&info_);
+    auto& limit = call.arguments[2];
+    // What the kernel will refuse stays as it is.
+    if (limit == 0 || !copy_in(limit, &left_, sizeof left_)) return;
+    if (left_.tv_sec < 0 || left_.tv_sec > kLongest || left_.tv_nsec < 0 || left_.tv_nsec >= kSecond) return;
+    end_ = Clock::now() + std::chrono::seconds(left_.tv_sec) + Nanos(left_.tv_nsec);
+    limit = reinterpret_cast<std::uint64_t>(&left_);
   }
   AwaitedSignal(const AwaitedSignal&) = delete;
   AwaitedSignal& operator=(const AwaitedSignal&) = delete;
 
-  // What the program gets for the call's result.
-  std::int64_t checked(std::int64_t result) noexcept {
-    if (!waits_ || result != SIGSYS || (told_ != 0 && !copy_in(told_, &info_, sizeof info_))) return result;
-    return is_call_out(info_) ? kMakeAgain : result;
+  // Whether the call is to be made once more, for what is left of its time.
+  bool waits_on(std::int64_t result) noexcept {
+    if (!waits_ || result != SIGSYS || (told_ != 0 && !copy_in(told_, &info_, sizeof info_))) return false;
+    if (!is_call_out(info_)) return false;
+    const std::int64_t left = std::max<std::int64_t>(Nanos(end_ - Clock::now()).count(), 0);
+    left_ = timespec{left / kSecond, left % kSecond};
+    return true;
   }
 
  private:
+  static constexpr std::int64_t kSecond = 1'000'000'000;
+  static constexpr std::int64_t kLongest = 1'000'000'000;  // seconds, so that nothing overflows
+
   const bool waits_;
   const std::uint64_t told_;  // where the program wants to be told what came; 0: nowhere
   siginfo_t info_{};
+  timespec left_{};
+  Clock::time_point end_{};
 };
 
 constexpr std::uint64_t kCloseRange = 436;
@@ -150,21 +162,6 @@ void prepare(const Call& call, Preparation& preparation) {
   if (needed) (void)syscalls::enumerate(call, preparation);
 }
 
-// Lets a call through that may wait, with the program's signals open: one that comes is put aside, and ends it. `mask`:
-// what is blocked; while the kernel works, or waits, that may be any.
-std::int64_t let_wait(const Call& call, std::uint64_t mask) {
-  ThreadState& state = *this_thread();
-  const auto& a = call.arguments;
-  state.cut_short = false;
-  state.waiting = true;
-  Signals::block(mask);
-  if (state.kept.load(std::memory_order_relaxed) != 0) Signals::give_kept_to_kernel(state);
-  const std::int64_t result = comex_gate_wait(call.number, a[0], a[1], a[2], a[3], a[4], a[5], &state.aside.signal);
-  Signals::block(Signals::kButFaults);
-  state.waiting = false;
-  return result == -EINTR && state.cut_short && state.aside.signal == 0 ? kMakeAgain : result;
-}
-
 // Lets a call through with everything it touches in place.
 std::int64_t in_one(Call call, const Entry& entry, ucontext_t& context, bool may_wait) {
   ThreadState& state = *this_thread();
@@ -174,7 +171,12 @@ std::int64_t in_one(Call call, const Entry& entry, ucontext_t& context, bool may
   const std::uint64_t blocked = mask_of(context) | state.blocked;
   state.wait_mask = mask.given() ? mask.wanted() : blocked;
   AwaitedSignal awaited(call);
-  const auto make = [&] { return awaited.checked(may_wait ? let_wait(call, blocked) : let_through(call)); };
+  const auto make = [&] {
+    std::int64_t result = 0;
+    do result = may_wait ? let_wait(call, blocked) : let_through(call);
+    while (awaited.waits_on(result));
+    return result;
+  };
   std::int64_t result = make();
   if (const auto touched = result == -EIO ? touched_as_file(call) : std::nullopt) {
     preparation.range(*touched);
@@ -278,10 +280,10 @@ std::int64_t with_own_table(bool wanted, F&& call) {
 
 std::int64_t close_others(const Call& call) {
   const auto& a = call.arguments;
-  if (a[0] > a[1]) return let_through(call);  // an error
+  if (a[0] > a[1]) return let_filtered(call);  // an error
   std::int64_t result = 0;
   const auto close = [&](std::uint32_t first, std::uint32_t last) {
-    if (result == 0) result = let_through(Call{call.number, {first, last, a[2]}});
+    if (result == 0) result = let_filtered(Call{call.number, {first, last, a[2]}});
   };
   own_descriptors.for_each_other(static_cast<std::uint32_t>(a[0]), static_cast<std::uint32_t>(a[1]), close);
   return result;
@@ -304,7 +306,8 @@ std::int64_t descriptor_call(const Call& call, const Entry& entry, ucontext_t& c
     case SYS_close: return alone([&] { return is_theirs(a[0]); }) ? prepared(call, entry, context) : -EBADF;
     case SYS_dup2:
     case SYS_dup3:
-      return alone([&] { return own_descriptors.has(a[0]) || own_descriptors.has(a[1]) ? -EBADF : let_through(call); });
+      return alone(
+          [&] { return own_descriptors.has(a[0]) || own_descriptors.has(a[1]) ? -EBADF : let_filtered(call); });
     case kCloseRange:
       return with_own_table(a[2] & kUnshareRange, [&] { return alone([&] { return close_others(call); }); });
     default: return prepared(call, entry, context);
@@ -315,9 +318,10 @@ std::int64_t descriptor_call(const Call& call, const Entry& entry, ucontext_t& c
 // they are. Such a thread is about to be another program: it goes on without us.
 std::int64_t be_traced(const Call& call) {
   layout.leave_everything_alone();
-  this_thread()->gated = false;
+  const std::int64_t result = let_filtered(call);
   comex_gate_call(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0, 0);
-  return let_through(call);
+  this_thread()->gated = false;
+  return result;
 }
 
 // Whether it may give the thread a filter of system calls.
@@ -371,6 +375,7 @@ void on_call(int signal, siginfo_t* info, void* context) {
     return_from_handler(*state, frame);
   } else if (state->aside.signal == 0) {
     result = serve(call, frame);
+    if (tell_trapped(call, get(REG_RIP))) result = static_cast<std::int64_t>(call.number);
   }
   if (result != kMakeAgain) {
     registers[REG_RAX] = result;

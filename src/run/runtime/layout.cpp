@@ -13,6 +13,7 @@
 #include "run/runtime/deputy.h"
 #include "run/runtime/faults.h"
 #include "run/runtime/gate_entry.h"
+#include "run/runtime/let.h"
 #include "run/runtime/lock_all.h"
 #include "run/runtime/maps.h"
 #include "run/runtime/process.h"
@@ -30,7 +31,7 @@ std::uint64_t round_up(std::uint64_t bytes) {
 
 std::int64_t kernel(std::uint64_t number, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0,
                     std::uint64_t d = 0, std::uint64_t e = 0, std::uint64_t f = 0) {
-  return comex_gate_call(number, a, b, c, d, e, f);
+  return let_filtered({number, {a, b, c, d, e, f}});
 }
 
 bool failed(std::int64_t result) {

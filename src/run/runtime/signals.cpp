@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 
 #include "run/runtime/delivery.h"
@@ -30,6 +31,13 @@ void leave_call(ucontext_t& frame) noexcept {
   greg_t& at = frame.uc_mcontext.gregs[REG_RIP];
   if (at < reinterpret_cast<greg_t>(comex_wait_check) || at > reinterpret_cast<greg_t>(comex_wait_call)) return;
   at = reinterpret_cast<greg_t>(comex_wait_abort);
+}
+
+void send_to_self(int signal, siginfo_t& info) noexcept {
+  const auto process = static_cast<std::uint64_t>(comex_gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0));
+  const auto self = static_cast<std::uint64_t>(comex_gate_call(SYS_gettid, 0, 0, 0, 0, 0, 0));
+  comex_gate_call(SYS_rt_tgsigqueueinfo, process, self, static_cast<std::uint64_t>(signal),
+                  reinterpret_cast<std::uint64_t>(&info), 0, 0);
 }
 
 // Gives the process a signal again that this thread has got, which has everything blocked.
@@ -69,12 +77,15 @@ KernelAction Signals::ours(Handler handler, std::uint64_t flags, std::uint64_t m
 const PokeDesk& Signals::expect(Handler poke) noexcept {
   // Not on another stack: what is registered is the program's, and may be small.
   desk_.open(reinterpret_cast<std::uint64_t>(comex_gate_instruction), ours(poke, 0, kButFaults));
-  (void)kernel_action(SIGSYS, &desk_.ours, &actions_[SIGSYS]);
   return desk_;
 }
 
 void Signals::arrive_dormant(const siginfo_t& info) noexcept {
-  act_by_default(SIGSYS, info, actions_[SIGSYS].handler == reinterpret_cast<void*>(SIG_IGN));
+  if (!calls(desk_.found)) return act_by_default(SIGSYS, info, desk_.found.handler == reinterpret_cast<void*>(SIG_IGN));
+  // For the program's handler, as soon as this one, which has it blocked, has returned.
+  (void)kernel_action(SIGSYS, &desk_.found, nullptr);
+  siginfo_t again = info;
+  send_to_self(SIGSYS, again);
 }
 
 void Signals::begin(Handler faults, Handler calls_handler) noexcept {
@@ -118,17 +129,16 @@ std::int64_t Signals::action(int signal, std::uint64_t next, std::uint64_t previ
   if (next != 0 && !copy_in(next, &after, sizeof after)) return -EFAULT;
   const bool fixed = signal == SIGKILL || signal == SIGSTOP;
   if (signal < 1 || signal > kSignals || (fixed && next != 0)) return -EINVAL;
+  const ThreadState& state = *this_thread();
   KernelAction before;
-  if (this_thread()->own_actions) {
-    const std::int64_t result = guest_action(signal, next != 0 ? &after : nullptr, before);
-    if (result < 0) return result;
-  } else {
-    const std::lock_guard lock(mutex_);
-    before = actions_[signal];
+  {
+    const auto lock = lock_for(state);
+    KernelAction& there = actions_of(state)[signal];
+    before = there;
     if (next != 0) {
       const bool ours = (bit(signal) & kOurs) != 0;
       if (const std::int64_t result = ours ? 0 : install(signal, after); result < 0) return result;
-      actions_[signal] = after;
+      there = after;
       std::atomic_thread_fence(std::memory_order_seq_cst);  // see expect_filters()
       if (signal == SIGSYS && calls(after) && process.filtered.load(std::memory_order_relaxed)) forbid_direct();
     }
@@ -136,17 +146,48 @@ std::int64_t Signals::action(int signal, std::uint64_t next, std::uint64_t previ
   return previous == 0 || copy_out(previous, &before, sizeof before) ? 0 : -EFAULT;
 }
 
-std::int64_t Signals::guest_action(int signal, const KernelAction* next, KernelAction& before) noexcept {
-  if (const std::int64_t result = kernel_action(signal, nullptr, &before); result < 0) return result;
-  if (before.restorer == reinterpret_cast<void*>(&comex_gate_restorer)) before = actions_[signal];
-  return next == nullptr || (bit(signal) & kOurs) != 0 ? 0 : install(signal, *next);
+// A task that has its own may be killed at any time, and the mutex is that of the process.
+std::unique_lock<Mutex> Signals::lock_for(const ThreadState& state) noexcept {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (state.actions == nullptr) lock.lock();
+  return lock;
 }
 
-void Signals::adopt() noexcept {
-  for (int signal = 1; signal <= kSignals; ++signal) {
-    KernelAction there;
-    if (kernel_action(signal, nullptr, &there) < 0) continue;
-    if (there.restorer != reinterpret_cast<void*>(&comex_gate_restorer)) actions_[signal] = there;
+KernelAction* Signals::actions_of(const ThreadState& state) noexcept {
+  return state.actions != nullptr ? state.actions : actions_;
+}
+
+bool Signals::begin_own(ThreadState& child, const ThreadState& maker) noexcept {
+  if (child.own_actions == nullptr) {
+    child.own_actions = reinterpret_cast<KernelAction*>(process.own.take(sizeof actions_));
+    if (child.own_actions == nullptr) return false;
+  }
+  const auto lock = lock_for(maker);
+  std::memcpy(child.own_actions, actions_of(maker), sizeof actions_);
+  child.actions = child.own_actions;
+  return true;
+}
+
+void Signals::adopt(ThreadState& state) noexcept {
+  if (state.actions == nullptr) return;
+  std::memcpy(actions_, state.actions, sizeof actions_);
+  state.actions = nullptr;
+}
+
+std::uint64_t Signals::ignored() const noexcept {
+  std::uint64_t found = 0;
+  for (const int signal : {SIGBUS, SIGSYS}) {
+    const bool is_ignored = actions_[signal].handler == reinterpret_cast<void*>(SIG_IGN);
+    if (is_ignored && process.pager != nullptr) found |= bit(signal);
+  }
+  return found;
+}
+
+void Signals::ignore(std::uint64_t ignored) noexcept {
+  KernelAction action;
+  action.handler = reinterpret_cast<void*>(SIG_IGN);
+  for (const int signal : {SIGBUS, SIGSYS}) {
+    if ((ignored & bit(signal)) != 0) (void)kernel_action(signal, &action, nullptr);
   }
 }
 
@@ -220,17 +261,18 @@ void Signals::arrive(int signal, const siginfo_t& info, ucontext_t& frame, bool 
     state.cut_short = state.waiting;
     return keep(state, signal, info);
   }
+  KernelAction& action = actions_of(state)[signal];
   Arrival arrival;
   arrival.signal = signal;
   arrival.info = info;
-  arrival.action = actions_[signal];
+  arrival.action = action;
   if (!calls(arrival.action)) {
     // Of another: the action was changed while the signal was on its way.
     if (ours) act_by_default(signal, info, arrival.action.handler == reinterpret_cast<void*>(SIG_IGN));
     return;
   }
   if (ours && sent && state.aside.signal != 0) return keep(state, signal, info);  // that one is first
-  if ((arrival.action.flags & SA_RESETHAND) != 0) actions_[signal] = KernelAction{};
+  if ((arrival.action.flags & SA_RESETHAND) != 0) action = KernelAction{};
   // Code of ours is no place for a handler of the program's. Only SIGBUS gets here, or what the keeper has let in.
   if (!inside && !state.waiting) return deliver(state, arrival, frame, nullptr);
   state.aside = arrival;
@@ -251,13 +293,9 @@ void Signals::deliver_kept(ThreadState& state, ucontext_t& frame) noexcept {
 }
 
 void Signals::give_kept_to_kernel(ThreadState& state) noexcept {
-  const auto group = static_cast<std::uint64_t>(comex_gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0));
-  const auto self = static_cast<std::uint64_t>(comex_gate_call(SYS_gettid, 0, 0, 0, 0, 0, 0));
   const std::uint64_t kept = state.kept.exchange(0, std::memory_order_relaxed);
   for (const int signal : {SIGBUS, SIGSYS}) {
-    if ((kept & bit(signal)) == 0) continue;
-    comex_gate_call(SYS_rt_tgsigqueueinfo, group, self, static_cast<std::uint64_t>(signal),
-                    reinterpret_cast<std::uint64_t>(&kept_info(state, signal)), 0, 0);
+    if ((kept & bit(signal)) != 0) send_to_self(signal, kept_info(state, signal));
   }
 }
 

@@ -16,6 +16,7 @@
 #include <ucontext.h>
 
 #include <cstdint>
+#include <mutex>
 
 #include "base/mutex.h"
 #include "run/poke_desk.h"
@@ -46,8 +47,8 @@ class Signals {
  public:
   using Handler = void (*)(int, siginfo_t*, void*);
 
-  // Takes SIGSYS, for the one that the keeper sends, while the process is dormant. The program may take it away again:
-  // returns what the keeper needs to bring it back.
+  // Returns what the keeper needs to have a dormant process handle the SIGSYS that it sends. Until then nothing of it
+  // is taken.
   const PokeDesk& expect(Handler poke) noexcept;
   // SIGSYS has come to a dormant process, and is not the keeper's.
   void arrive_dormant(const siginfo_t& info) noexcept;
@@ -61,8 +62,17 @@ class Signals {
   // Whether the program has a handler for it. Without a lock: it may be changed meanwhile.
   [[nodiscard]] bool handles(int signal) const noexcept { return calls(actions_[signal]); }
 
-  // In the child of a task that had actions of its own (posix_spawn): what the kernel has are those of the program now.
-  void adopt() noexcept;
+  // For a task that is about to begin, and has actions of its own: those of the one that makes it, to begin with.
+  // False: there is no memory.
+  bool begin_own(ThreadState& child, const ThreadState& maker) noexcept;
+  // In the child of such a task, by fork: they are those of the process now.
+  void adopt(ThreadState& state) noexcept;
+
+  // Of our two signals, those that the program ignores and the kernel does not know of: so does a program that it
+  // executes. None while it is dormant.
+  [[nodiscard]] std::uint64_t ignored() const noexcept;
+  // In a program that was executed so, as the first thing.
+  static void ignore(std::uint64_t ignored) noexcept;
 
   // What the program wants blocked when it goes on as `frame` says.
   static void set_mask(ThreadState& state, ucontext_t& frame, std::uint64_t mask) noexcept;
@@ -104,9 +114,9 @@ class Signals {
   static bool calls(const KernelAction& action) noexcept;
   static KernelAction ours(Handler handler, std::uint64_t flags, std::uint64_t mask) noexcept;
   std::int64_t install(int signal, const KernelAction& action) noexcept;
-  // For a child that shares the memory of this process but not its actions (posix_spawn), which it puts back to the
-  // default before it executes: they are in the kernel only.
-  std::int64_t guest_action(int signal, const KernelAction* next, KernelAction& before) noexcept;
+  // Those of the process, or of a task that has its own.
+  KernelAction* actions_of(const ThreadState& state) noexcept;
+  std::unique_lock<Mutex> lock_for(const ThreadState& state) noexcept;
   void act_by_default(int signal, const siginfo_t& info, bool ignored) noexcept;
 
   Mutex mutex_;                         // orders changes

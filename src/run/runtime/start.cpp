@@ -72,8 +72,9 @@ bool is_apart() {
   return state != nullptr && state->apart;
 }
 
-// Takes the variable apart; false if it is not of this version.
-bool read_variable(const char* text, char* name, char* room, std::size_t size) {
+// Takes the variable apart, and what only this program was to be told out of it (see exec.h); false if it is not of
+// this version.
+bool read_variable(char* text, char* name, char* room, std::size_t size) {
   if (std::strncmp(text, Room::kPrefix, std::strlen(Room::kPrefix)) != 0) return false;
   text += std::strlen(Room::kPrefix);
   for (char* part : {name, room}) {
@@ -84,7 +85,12 @@ bool read_variable(const char* text, char* name, char* room, std::size_t size) {
     text += length;
     if (*text == ' ') ++text;
   }
-  return *text == 0;
+  if (*text == 0) return true;
+  char* end = nullptr;
+  Signals::ignore(std::strtoull(text, &end, 10));
+  const bool whole = end != text && *end == 0;
+  text[-1] = 0;
+  return whole;
 }
 
 // "/proc/PID/fd/N": a number that is another process's by now, if the keeper is gone, or if /proc is that of another
@@ -191,7 +197,7 @@ bool keeper_is_near() {
 }
 
 // All that a process does that never comes near its budget.
-void begin(const char* variable) {
+void begin(char* variable) {
   char path[108];
   if (!read_variable(variable, process.keeper, path, sizeof path)) stop("COMEX_RUN is not of this version of comex");
   OwnPlace::begin();
@@ -218,7 +224,7 @@ void begin(const char* variable) {
 }
 
 [[gnu::constructor]] void on_load() {
-  const char* const variable = std::getenv(Room::kVariable);
+  char* const variable = std::getenv(Room::kVariable);
   if (variable != nullptr) begin(variable);
 }
 

@@ -18,6 +18,7 @@
 #include "run/runtime/gate_entry.h"
 #include "run/runtime/lasting.h"
 #include "run/runtime/layout.h"
+#include "run/runtime/let.h"
 #include "run/runtime/move.h"
 #include "run/runtime/numbers.h"
 #include "run/runtime/process.h"
@@ -47,8 +48,7 @@ void begin_child(ThreadState& mine) noexcept {
   process.threads->only(mine);
   mine.kept.store(0, std::memory_order_relaxed);  // they were sent to the parent, and so was this
   mine.aside.signal = 0;
-  if (mine.own_actions) signals.adopt();
-  mine.own_actions = false;
+  signals.adopt(mine);
   mine.apart = mine.bare = mine.beside = mine.guest = false;  // its descriptors are those of the process now
   deputy.after_fork();
   mine.owner.store(static_cast<std::uint32_t>(getpid()), std::memory_order_release);
@@ -144,7 +144,12 @@ std::int64_t clone_task(ucontext_t& context) noexcept {
   ThreadState* const child = process.threads->enter(static_cast<std::uint32_t>(getpid()));
   if (child == nullptr) return -EAGAIN;
   child->guest = (flags & CLONE_THREAD) == 0;
-  child->own_actions = (flags & CLONE_SIGHAND) == 0;
+  if ((flags & CLONE_SIGHAND) != 0) {
+    child->actions = mine->actions;
+  } else if (!signals.begin_own(*child, *mine)) {
+    process.threads->leave(*child);
+    return -ENOMEM;
+  }
   // A guest that lives on can have no deputy made: it would be the guest's thread. So there is one before. Where there
   // can be none the task uses what it has a copy of.
   const bool lives_on = child->guest && (flags & CLONE_VFORK) == 0;
@@ -192,9 +197,9 @@ std::int64_t fork_task(ucontext_t& context) noexcept {
   }
   std::int64_t result = -EAGAIN;
   if (ready == Errc::ok) {
-    result = comex_gate_call(SYS_clone, flags, 0, plain ? 0 : static_cast<std::uint64_t>(registers[REG_RDX]),
-                             plain ? 0 : static_cast<std::uint64_t>(registers[REG_R10]),
-                             plain ? 0 : static_cast<std::uint64_t>(registers[REG_R8]), 0);
+    const auto given = [&](int index) { return plain ? 0 : static_cast<std::uint64_t>(registers[index]); };
+    result = let_filtered(
+        {plain ? std::uint64_t{SYS_fork} : SYS_clone, {flags, 0, given(REG_RDX), given(REG_R10), given(REG_R8), 0}});
     if (result == 0) {
       begin_child(mine);
       if (!plain && registers[REG_RSI] != 0) registers[REG_RSP] = registers[REG_RSI];

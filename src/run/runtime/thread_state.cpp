@@ -26,7 +26,7 @@ ThreadState* Threads::enter(std::uint32_t owner) noexcept {
     state.pins_used = 0;
     state.inside = 0;
     state.guest = false;
-    state.own_actions = false;
+    state.actions = nullptr;
     state.apart = false;
     state.bare = false;
     state.beside = false;

@@ -66,7 +66,10 @@ struct ThreadState {
   stack_t program_stack = no_stack();  // as of sigaltstack(2)
   // A task of another process that shares this memory (vfork): it leaves by exec or exit, and the memory stays.
   bool guest = false;
-  bool own_actions = false;  // ... whose signal actions are not those of the process (no CLONE_SIGHAND)
+  // ... whose signal actions are not those of the process (no CLONE_SIGHAND), or which shares those of such a one.
+  // nullptr: they are.
+  KernelAction* actions = nullptr;
+  KernelAction* own_actions = nullptr;  // where they are kept; for the next owner, too
   // Its descriptors are not those of the process (no CLONE_FILES): see run/runtime/deputy.h.
   bool apart = false;
   bool bare = false;  // ... and since before the process woke: not even a copy of the runtime's is among them
