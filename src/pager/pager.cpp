@@ -328,14 +328,24 @@ void Pager::inherit(PageRun pages) noexcept {
 }
 
 void Pager::forget(PageRun pages) noexcept {
-  table_->for_each(pages, [&](PageNo page, Word& word) {
-    const Entry entry = table_->lock(page, word);
-    if (entry.is(PageState::resident)) budget_.release(1);
-    give_up(page, word, entry);
-    unmark(word, entry);
-    word.fetch_and(~Entry::kHidden, std::memory_order_seq_cst);
-    table_->unlock(page, word, Entry());
-  });
+  table_->for_each(pages, [&](PageNo page, Word& word) { drop(page, word, table_->lock(page, word)); });
+}
+
+void Pager::lock(PageRun pages) noexcept {
+  table_->for_each(pages, [&](PageNo page, Word& word) { (void)table_->lock(page, word); });
+}
+
+void Pager::forget_locked(PageRun pages) noexcept {
+  table_->for_each(pages,
+                   [&](PageNo page, Word& word) { drop(page, word, Entry(word.load(std::memory_order_acquire))); });
+}
+
+void Pager::drop(PageNo page, Word& word, Entry entry) noexcept {
+  if (entry.is(PageState::resident)) budget_.release(1);
+  give_up(page, word, entry);
+  unmark(word, entry);
+  word.fetch_and(~Entry::kHidden, std::memory_order_seq_cst);
+  table_->unlock(page, word, Entry());
 }
 
 }  // namespace comex

@@ -140,6 +140,10 @@ class Pager {
   void inherit(PageRun pages) noexcept;
   // Not the program's any more.
   void forget(PageRun pages) noexcept;
+  // Around a call that may take pages away from the program, or fail: lock() takes the entries, and then the pages are
+  // forgotten, or let_go() leaves everything as it was.
+  void lock(PageRun pages) noexcept;
+  void forget_locked(PageRun pages) noexcept;
   // Nothing that is not clean is guarded any more, of what eviction has guarded along before.
   void lift_fences() noexcept;
   // The program may not read them now, or may again.
@@ -171,6 +175,7 @@ class Pager {
   Served dirty(PageNo page, Word& word, Entry entry, Faulter& faulter) noexcept;
   Served unstage(PageNo page, Word& word, Faulter& faulter) noexcept;
   Served fetch(PageNo page, Word& word, Entry entry, bool write, Faulter& faulter) noexcept;
+  void drop(PageNo page, Word& word, Entry entry) noexcept;  // the page is not the program's any more
 
   // For one try of several to let staging drain. Where nothing is taken there is nothing to wait for.
   [[nodiscard]] Millis landing_patience() const noexcept { return full() ? Millis(0) : Millis(1000); }

@@ -160,17 +160,57 @@ void Layout::hand_over(UffdMemory& next) noexcept {
 
 // --- the calls ---
 
+// What a call is about to take away of adopted memory, if it does not fail. While it is made, nobody else touches the
+// entries: what the kernel refuses to take away is there afterwards as it was before.
+class Layout::Loss {
+ public:
+  Loss(Layout& owner, std::uint64_t begin, std::uint64_t end) noexcept : layout_(owner), begin_(begin), end_(end) {
+    layout_.adopted_.for_each_in(begin, end, [](std::uint64_t from, std::uint64_t to) {
+      with_ours([&] { process.pager->lock(pages_of(from, to)); });
+    });
+  }
+  Loss(const Loss&) = delete;
+  Loss& operator=(const Loss&) = delete;
+
+  // The call was made. To be called once, before what is there now is adopted.
+  void settle(bool refused) noexcept {
+    for (std::uint64_t at = begin_; at < end_;) {
+      const auto [from, to] = layout_.adopted_.first_in(at, end_);
+      if (from == to) break;
+      at = to;
+      if (refused && is_mapped(from, to)) {
+        with_ours([&] { process.pager->let_go(pages_of(from, to)); });
+      } else {
+        with_ours([&] { process.pager->forget_locked(pages_of(from, to)); });
+        layout_.adopted_.remove(from, to);
+      }
+    }
+    if (!refused) layout_.reserved_.remove(begin_, end_);
+  }
+
+ private:
+  // A call that fails may have unmapped what it was to replace.
+  static bool is_mapped(std::uint64_t from, std::uint64_t to) noexcept {
+    return comex_gate_call(SYS_msync, from, to - from, MS_ASYNC, 0, 0, 0) != -ENOMEM;
+  }
+
+  Layout& layout_;
+  const std::uint64_t begin_;
+  const std::uint64_t end_;
+};
+
 std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint64_t protection, std::uint64_t flags,
                          std::uint64_t fd, std::uint64_t offset) noexcept {
   const Turn turn(mutex_);
   const bool replaces = (flags & MAP_FIXED) != 0 && (address & kPageMask) == 0 && length > 0;
   // What is put over a part of adopted memory is adopted, however small: the program takes it for one mapping.
   const bool amid = replaces && adopted_.first_in(address, address + round_up(length)).end != 0;
-  if (replaces) forget(address, address + round_up(length));
+  Loss replaced(*this, address, replaces ? address + round_up(length) : address);
   const bool worth_it = is_private_memory(flags) && is_writable_data(protection) && (length >= kSmallest || amid);
   // What is adopted must be empty. To fill it ahead is no more than a wish.
   const std::uint64_t asked = worth_it ? flags & ~std::uint64_t{MAP_POPULATE} : flags;
   const std::int64_t result = kernel(SYS_mmap, address, length, protection, asked, fd, offset);
+  replaced.settle(failed(result));
   if (failed(result)) return result;
   const auto begin = static_cast<std::uint64_t>(result);
   const std::uint64_t end = begin + round_up(length);
@@ -184,34 +224,39 @@ std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint6
 
 std::int64_t Layout::unmap(std::uint64_t address, std::uint64_t length) noexcept {
   const Turn turn(mutex_);
-  if ((address & kPageMask) == 0 && length > 0) forget(address, address + round_up(length));
-  return kernel(SYS_munmap, address, length);
+  const bool sensible = (address & kPageMask) == 0 && length > 0;
+  Loss unmapped(*this, address, sensible ? address + round_up(length) : address);
+  const std::int64_t result = kernel(SYS_munmap, address, length);
+  unmapped.settle(failed(result));
+  return result;
 }
 
 std::int64_t Layout::remap(std::uint64_t address, std::uint64_t length, std::uint64_t new_length, std::uint64_t flags,
                            std::uint64_t new_address) noexcept {
   const Turn turn(mutex_);
-  if ((address & kPageMask) != 0 || length == 0 || new_length == 0) {
-    return kernel(SYS_mremap, address, length, new_length, flags, new_address);
-  }
   const std::uint64_t old_end = address + round_up(length);
   const std::uint64_t bytes = round_up(new_length);
-  if ((flags & MREMAP_FIXED) != 0) forget(new_address, new_address + bytes);
-  if (bytes <= old_end - address && (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0) {
-    forget(address + bytes, old_end);
+  const bool fixed = (flags & MREMAP_FIXED) != 0;
+  const bool overlaps = fixed && new_address < old_end && address < new_address + bytes;
+  if ((address & kPageMask) != 0 || length == 0 || new_length == 0 || overlaps) {  // an error
     return kernel(SYS_mremap, address, length, new_length, flags, new_address);
   }
+  const bool shrinks = bytes <= old_end - address && (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0;
   const auto ours = adopted_.first_in(address, old_end);
-  if (ours.begin == address && ours.end == old_end) {
-    return with_ours([&] { return move(address, round_up(length), bytes, flags, new_address); });
-  }
+  const bool is_one = ours.begin == address && ours.end == old_end;
   // Newer kernels move several mappings at once, but none that are registered: then all of it is the kernel's.
-  hand_back(address, old_end);
-  return kernel(SYS_mremap, address, length, new_length, flags, new_address);
+  if (!shrinks && !is_one) hand_back(address, old_end);
+  Loss lost(*this, shrinks ? address + bytes : new_address, shrinks ? old_end : new_address + (fixed ? bytes : 0));
+  if (!shrinks && is_one) {
+    return with_ours([&] { return move(address, round_up(length), bytes, flags, new_address, lost); });
+  }
+  const std::int64_t result = kernel(SYS_mremap, address, length, new_length, flags, new_address);
+  lost.settle(failed(result));
+  return result;
 }
 
 std::int64_t Layout::move(std::uint64_t address, std::uint64_t length, std::uint64_t new_length, std::uint64_t flags,
-                          std::uint64_t new_address) noexcept {
+                          std::uint64_t new_address, Loss& replaced) noexcept {
   if ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0) {
     const std::int64_t result = kernel(SYS_mremap, address, length, new_length, 0);
     if (!failed(result)) adopt(address + length, address + new_length);
@@ -223,6 +268,7 @@ std::int64_t Layout::move(std::uint64_t address, std::uint64_t length, std::uint
   process.pager->hold(old);
   (void)process.memory.dismiss(old);
   const std::int64_t result = kernel(SYS_mremap, address, length, new_length, flags, new_address);
+  replaced.settle(failed(result));
   const bool remains = failed(result) || (flags & MREMAP_DONTUNMAP) != 0;
   if (remains && process.memory.enlist(old) != Errc::ok) stop("memory could not be taken over again after mremap");
   if (failed(result)) {
@@ -327,8 +373,10 @@ std::int64_t Layout::discard(std::uint64_t begin, std::uint64_t end, std::uint64
 std::int64_t Layout::set_break(std::uint64_t address) noexcept {
   const Turn turn(mutex_);
   const std::uint64_t before = round_up(break_);
-  if (address != 0 && round_up(address) < before) forget(round_up(address), before);
+  Loss lost(*this, round_up(address), address != 0 ? before : 0);
   const std::int64_t result = kernel(SYS_brk, address);
+  lost.settle(failed(result) || static_cast<std::uint64_t>(result) > address);
+  if (failed(result)) return result;  // a filter has stopped it
   const std::uint64_t after = round_up(static_cast<std::uint64_t>(result));
   if (after > before) adopt(before, after);
   break_ = static_cast<std::uint64_t>(result);

@@ -65,8 +65,9 @@ class Layout {
   void hand_back(std::uint64_t begin, std::uint64_t end) noexcept;
   static void hand_back_here(PageRun pages) noexcept;
   std::int64_t discard(std::uint64_t begin, std::uint64_t end, std::uint64_t advice) noexcept;
+  class Loss;
   std::int64_t move(std::uint64_t address, std::uint64_t length, std::uint64_t new_length, std::uint64_t flags,
-                    std::uint64_t new_address) noexcept;
+                    std::uint64_t new_address, Loss& replaced) noexcept;
 
   Mutex mutex_;  // guards all below, and that the kernel's layout and ours are changed together
   Intervals adopted_;
