@@ -68,6 +68,7 @@ class FakeMemory final : public Memory {
   std::function<void()> while_guarded;
   bool refuse_to_place = false;
   PageNo refuse{};  // this one is not placed
+  PageNo known{};   // this one the program may have touched before it was adopted: it may be there
   PageNo border{};  // another mapping begins here: what is placed on both sides at once is refused
   bool refuse_to_guard = false;
   bool refuse_rows_half_way = false;  // to lift guards
@@ -141,6 +142,7 @@ class FakeMemory final : public Memory {
   Errc put(PageRun pages, const std::byte* from, bool guarded) {
     if (refuse_to_place || (pages.first <= refuse && refuse < pages.end())) return Errc::invalid;
     if (pages.first < border && border < pages.end()) return Errc::invalid;
+    if (pages.first <= known && known < pages.end() && there(known)) return Errc::busy;
     for (PageNo page = pages.first; page < pages.end(); page = page + 1) {
       Page& at = page_of(page);
       const std::unique_lock lock(at.mutex);

@@ -159,12 +159,19 @@ void Pager::landed(Tag tag, Location where) noexcept {
 // --- the layout of the program's memory ---
 
 Errc Pager::adopt(PageRun pages) noexcept {
-  if (const Errc covered = table_->cover(pages); covered != Errc::ok) return covered;
-  table_->for_each(pages, [&](PageNo page, Word& word) {
-    table_->lock(page, word);
-    table_->unlock(page, word, Entry(PageState::untouched));
-  });
-  return Errc::ok;
+  const Errc made = make_room(pages);
+  if (made == Errc::ok) adopt_locked(pages);
+  return made;
+}
+
+Errc Pager::make_room(PageRun pages) noexcept {
+  const Errc covered = table_->cover(pages);
+  if (covered == Errc::ok) lock(pages);
+  return covered;
+}
+
+void Pager::adopt_locked(PageRun pages) noexcept {
+  table_->for_each(pages, [&](PageNo page, Word& word) { table_->unlock(page, word, Entry(PageState::untouched)); });
 }
 
 void Pager::found(PageRun pages) noexcept {

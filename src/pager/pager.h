@@ -129,6 +129,9 @@ class Pager {
   // --- the layout of the program's memory ---
   // The pages are the program's, and faults on them ours. REQUIRES: none of them is yet.
   Errc adopt(PageRun pages) noexcept;
+  // The same in two steps: whoever needs a page waits until they are adopted, or forgotten.
+  Errc make_room(PageRun pages) noexcept;
+  void adopt_locked(PageRun pages) noexcept;
   // Of adopted ones: these are there already. They count as dirty.
   void found(PageRun pages) noexcept;
   // All zeros from now on, and nothing is local. The caller has discarded, or discards before anybody can touch them.

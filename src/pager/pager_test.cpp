@@ -632,6 +632,20 @@ TEST_P(PagerTest, fault_memoryThatIsGone) {
   EXPECT_EQ(load(5), 0U);
 }
 
+// A call that the kernel makes for the program asks for a page that the program could touch without a fault.
+TEST_P(PagerTest, touch_whatIsThereAlreadyStays) {
+  begin(64, 64);
+  memory_->known = kFirst + 5;
+  ASSERT_EQ(memory_->place_zeros(PageRun{kFirst + 5, 1}), Errc::ok);
+  ASSERT_TRUE(memory_->store(kFirst + 5, 0, 77));
+  EXPECT_EQ(resolve(5, true), Served::zeros);
+  EXPECT_EQ(state(5), PageState::resident);
+  EXPECT_EQ(state(4), PageState::untouched);
+  EXPECT_EQ(resolve(4, true), Served::zeros) << "with those that come along";
+  send_all();
+  EXPECT_EQ(load(5), 77U);
+}
+
 // Threads write and check words of their own in pages they share, with a budget of an eighth, while one evicts and one
 // clears pages of its own.
 struct Brings {

@@ -176,6 +176,76 @@ CASE_APART(clone_that_handles_signals_by_itself) {
   }
 }
 
+namespace {
+
+constexpr std::size_t kTaskStack = 128 << 10;
+constexpr int kOwnActions = CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD;
+
+// What tasks that share memory have come to, or are told.
+std::atomic<int> stage, second_task;
+
+void wait_for_stage(int wanted) {
+  const timespec moment{0, 1'000'000};
+  while (stage != wanted) syscall(SYS_nanosleep, &moment, nullptr);
+}
+
+int handle_when_told(void*) {
+  second_task = static_cast<int>(syscall(SYS_gettid));
+  stage = 1;
+  wait_for_stage(3);
+  syscall(SYS_kill, syscall(SYS_getpid), SIGUSR1);
+  return handled_by_task;
+}
+
+int share_actions_and_end(void* stack) {
+  std::signal(SIGUSR1, [](int) { ++handled_by_task; });
+  clone(handle_when_told, static_cast<char*>(stack) + kTaskStack, kOwnActions | CLONE_SIGHAND | CLONE_PARENT, nullptr);
+  wait_for_stage(1);
+  return 0;
+}
+
+int take_default(void*) {
+  std::signal(SIGUSR1, SIG_DFL);
+  stage = 2;
+  wait_for_stage(4);
+  return 0;
+}
+
+int ignore_and_execute(void*) {
+  std::signal(SIGBUS, SIG_DFL);
+  std::signal(SIGSYS, SIG_IGN);
+  const char* const arguments[] = {program(), "--ignored", nullptr};
+  execv(program(), const_cast<char* const*>(arguments));
+  return 99;
+}
+
+int status_of(long task) {
+  int status = 0;
+  must(waitpid(static_cast<pid_t>(task), &status, 0), "waitpid");
+  return status;
+}
+
+}  // namespace
+
+// Who has shared its handlers ends before the other, and a third begins.
+CASE_APART(clones_that_share_handlers) {
+  char* const stacks = place<char>(3 * kTaskStack);
+  result("%x ", status_of(clone(share_actions_and_end, stacks + kTaskStack, kOwnActions, stacks + kTaskStack)));
+  const long third = clone(take_default, stacks + 3 * kTaskStack, kOwnActions, nullptr);
+  wait_for_stage(2);
+  stage = 3;
+  result("%x ", status_of(second_task));
+  stage = 4;
+  result("%x", status_of(third));
+}
+
+CASE_APART(clone_that_ignores_signals_and_executes) {
+  std::signal(SIGBUS, SIG_IGN);
+  char* const stack = place<char>(kTaskStack);
+  result("%x",
+         status_of(EVICTED(clone(ignore_and_execute, stack + kTaskStack, CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr))));
+}
+
 // Tasks of their own that share the memory, and have children.
 CASE_APART(clone_that_makes_others) {
   constexpr std::size_t kStack = 128 << 10;

@@ -430,12 +430,12 @@ CASE(an_end_while_one_is_blocked) {
 
 namespace {
 
-// Calls of this number bring SIGSYS.
-bool trap(int number) {
+// What happens to calls of this number; they bring SIGSYS if nothing else is said.
+bool trap(int number, std::uint32_t action = SECCOMP_RET_TRAP) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(number), 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+      BPF_STMT(BPF_RET | BPF_K, action),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog filter{4, program};
@@ -500,6 +500,66 @@ CASE_APART(calls_about_the_process_that_a_filter_stops) {
   result("still %d; ", static_cast<char*>(pages)[5000]);
   check(trap(SYS_ptrace), "prctl");
   stopped(SYS_ptrace, syscall(SYS_ptrace, 0, 0, 0, 0));
+}
+
+// Calls that the program is allowed, though the kernel knows them by other names, or comex would make others for them.
+CASE_APART(calls_beside_those_that_a_filter_stops) {
+  char* const memory =
+      static_cast<char*>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  fill(memory, 1 << 20, 12);
+  evict();
+  check(trap(SYS_fork, SECCOMP_RET_ERRNO | EPERM), "prctl");
+  check(trap(SYS_msync, SECCOMP_RET_KILL_PROCESS), "prctl");
+  check(mmap(memory, 1 << 20, PROT_READ, MAP_PRIVATE | MAP_FIXED, 1000, 0) == MAP_FAILED, "no such file");
+  const pid_t child = vfork();
+  if (child == 0) _exit(7);
+  int status = 0;
+  result("child %d; ", waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1);
+  struct sigaction handler {};
+  handler.sa_sigaction = answer_trap;
+  handler.sa_flags = SA_SIGINFO;
+  must(sigaction(SIGSYS, &handler, nullptr), "sigaction");
+  check(trap(SYS_munmap), "prctl");
+  result("%d, %08x", munmap(memory, 1 << 20), digest(memory, 1 << 20));
+}
+
+namespace {
+
+std::atomic<int> buses;
+std::atomic<bool> all_sent;
+
+// How many of the signals that are sent one after the other are never handled.
+void* send_one_by_one(void* to) {
+  long lost = 0;
+  for (int i = 0; i < 300 && lost < 3; ++i) {
+    const int before = buses;
+    pthread_kill(*static_cast<pthread_t*>(to), SIGBUS);
+    timespec begin{}, now{};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while (buses == before && now.tv_sec - begin.tv_sec < 3);
+    if (buses == before) ++lost;
+  }
+  all_sent = true;
+  return reinterpret_cast<void*>(lost);
+}
+
+}  // namespace
+
+CASE_APART(sent_while_a_filter_stops_calls) {
+  std::signal(SIGBUS, [](int) { ++buses; });
+  std::signal(SIGSYS, [](int) {});
+  check(trap(SYS_getppid) && trap(SYS_mremap), "prctl");
+  void* const pages = mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  pthread_t self = pthread_self(), thread{};
+  check(pthread_create(&thread, nullptr, send_one_by_one, &self) == 0, "pthread_create");
+  while (!all_sent) {
+    syscall(SYS_getppid);
+    syscall(SYS_mremap, pages, 1 << 20, 2 << 20, MREMAP_MAYMOVE, 0);
+  }
+  void* lost = nullptr;
+  pthread_join(thread, &lost);
+  result("lost %ld", reinterpret_cast<long>(lost));
 }
 
 // Also such as are made without a trap otherwise.

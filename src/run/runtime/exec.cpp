@@ -17,6 +17,7 @@
 #include <iterator>
 
 #include "run/room.h"
+#include "run/runtime/process.h"
 #include "run/runtime/real.h"
 #include "run/runtime/signals.h"
 
@@ -89,12 +90,39 @@ bool is_fit(const char* path) noexcept {
   return fit;
 }
 
+// Of the runtime's two signals, those that the program ignores and the kernel does not know of. The gate is asked,
+// which knows whose actions those of the caller are.
+std::uint64_t ignored() noexcept {
+  std::uint64_t found = 0;
+  for (const int signal : {SIGBUS, SIGSYS}) {
+    struct sigaction action {};
+    const bool known = process.pager != nullptr && sigaction(signal, nullptr, &action) == 0;
+    if (known && action.sa_handler == SIG_IGN) found |= Signals::bit(signal);
+  }
+  return found;
+}
+
+// How another program is executed: by this process, or by a child of it (posix_spawn), and what that puts back to its
+// default of signals.
+struct How {
+  bool by_child = false;
+  std::uint64_t to_default = 0;
+};
+
+// See exec.h.
+void tell_ignored(char* at, char* end, std::uint64_t which, bool child) noexcept {
+  const int self = getpid();
+  *at++ = ' ';
+  at = std::to_chars(at, end, which).ptr;
+  *at++ = ' ';
+  *std::to_chars(at, end, child ? -self : self).ptr = 0;
+}
+
 // Calls go(environment) with what is missing put in. On the stack: the child of a vfork has no memory of its own.
-// `to_default`: signals that the new program does not begin with ignored in any case.
 template <typename Go>
-int with_ours(const char* path, char* const* environment, std::uint64_t to_default, Go&& go) noexcept {
+int with_ours(const char* path, char* const* environment, How how, Go&& go) noexcept {
   if (library[0] == 0) return go(environment);
-  const std::uint64_t ignored = signals.ignored() & ~to_default;
+  const std::uint64_t ignored = runtime::ignored() & ~how.to_default;
   if ((ignored == 0 && is_complete(environment)) || !is_fit(path)) return go(environment);
   std::size_t count = 0;
   while (environment != nullptr && environment[count] != nullptr) ++count;
@@ -107,12 +135,9 @@ int with_ours(const char* path, char* const* environment, std::uint64_t to_defau
   char* end = stpcpy(stpcpy(preload, kPreload), "=");
   if (!has_ours) end = stpcpy(end, library);
   if (theirs != nullptr && *theirs != 0) stpcpy(has_ours ? end : stpcpy(end, ":"), theirs);
-  char variable[sizeof variable_entry + 24];
+  char variable[sizeof variable_entry + 48];
   char* const variable_end = stpcpy(variable, variable_entry);
-  if (ignored != 0) {
-    *variable_end = ' ';
-    *std::to_chars(variable_end + 1, std::end(variable) - 1, ignored).ptr = 0;
-  }
+  if (ignored != 0) tell_ignored(variable_end, std::end(variable) - 1, ignored, how.by_child);
   std::size_t used = 0;
   copy[used++] = variable;
   copy[used++] = preload;
@@ -125,17 +150,16 @@ int with_ours(const char* path, char* const* environment, std::uint64_t to_defau
   return go(static_cast<char* const*>(copy));
 }
 
-// What posix_spawn puts back to its default in the child.
-std::uint64_t defaults_of(const posix_spawnattr_t* attributes) noexcept {
+How by_child(const posix_spawnattr_t* attributes) noexcept {
+  How how{.by_child = true};
   short flags = 0;
   sigset_t set;
-  if (attributes == nullptr || posix_spawnattr_getflags(attributes, &flags) != 0) return 0;
-  if ((flags & POSIX_SPAWN_SETSIGDEF) == 0 || posix_spawnattr_getsigdefault(attributes, &set) != 0) return 0;
-  std::uint64_t found = 0;
+  if (attributes == nullptr || posix_spawnattr_getflags(attributes, &flags) != 0) return how;
+  if ((flags & POSIX_SPAWN_SETSIGDEF) == 0 || posix_spawnattr_getsigdefault(attributes, &set) != 0) return how;
   for (const int signal : {SIGBUS, SIGSYS}) {
-    if (sigismember(&set, signal) == 1) found |= Signals::bit(signal);
+    if (sigismember(&set, signal) == 1) how.to_default |= Signals::bit(signal);
   }
-  return found;
+  return how;
 }
 
 }  // namespace
@@ -154,31 +178,31 @@ void remember_environment(const char* variable) noexcept {
 using namespace comex::runtime;
 
 COMEX_TAKEN_OVER int execve(const char* path, char* const* arguments, char* const* environment) noexcept {
-  return with_ours(path, environment, 0, [&](char* const* ours) { return real_execve(path, arguments, ours); });
+  return with_ours(path, environment, {}, [&](char* const* ours) { return real_execve(path, arguments, ours); });
 }
 COMEX_TAKEN_OVER int execv(const char* path, char* const* arguments) noexcept {
   return execve(path, arguments, environ);
 }
 COMEX_TAKEN_OVER int execvpe(const char* file, char* const* arguments, char* const* environment) noexcept {
-  return with_ours(file, environment, 0, [&](char* const* ours) { return real_execvpe(file, arguments, ours); });
+  return with_ours(file, environment, {}, [&](char* const* ours) { return real_execvpe(file, arguments, ours); });
 }
 COMEX_TAKEN_OVER int execvp(const char* file, char* const* arguments) noexcept {
   return execvpe(file, arguments, environ);
 }
 COMEX_TAKEN_OVER int fexecve(int fd, char* const* arguments, char* const* environment) noexcept {
-  return with_ours(nullptr, environment, 0, [&](char* const* ours) { return real_fexecve(fd, arguments, ours); });
+  return with_ours(nullptr, environment, {}, [&](char* const* ours) { return real_fexecve(fd, arguments, ours); });
 }
 COMEX_TAKEN_OVER int posix_spawn(pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
                                  const posix_spawnattr_t* attributes, char* const* arguments,
                                  char* const* environment) {
-  return with_ours(path, environment, defaults_of(attributes), [&](char* const* ours) {
+  return with_ours(path, environment, by_child(attributes), [&](char* const* ours) {
     return real_posix_spawn(child, path, actions, attributes, arguments, ours);
   });
 }
 COMEX_TAKEN_OVER int posix_spawnp(pid_t* child, const char* file, const posix_spawn_file_actions_t* actions,
                                   const posix_spawnattr_t* attributes, char* const* arguments,
                                   char* const* environment) {
-  return with_ours(file, environment, defaults_of(attributes), [&](char* const* ours) {
+  return with_ours(file, environment, by_child(attributes), [&](char* const* ours) {
     return real_posix_spawnp(child, file, actions, attributes, arguments, ours);
   });
 }

@@ -7,6 +7,7 @@
 #include "run/runtime/delivery.h"
 #include "run/runtime/deputy.h"
 #include "run/runtime/evictor.h"
+#include "run/runtime/layout.h"
 #include "run/runtime/process.h"
 #include "run/runtime/signals.h"
 #include "run/runtime/tracing.h"
@@ -54,6 +55,19 @@ void settle(PageRun pages, bool write) noexcept {
   for (PageNo page = pages.first; page < pages.end(); page = page + 1) settle(page, write);
 }
 
+namespace {
+
+// Memory that is just being replaced by a call of another thread is nobody's for a moment. So a fault that is not ours
+// is to come again, when that call is over. It is the program's if there was no other such call since the last time.
+bool is_to_come_again(ThreadState& state, const void* address) noexcept {
+  const Stray now{address, layout.losses()};
+  const bool is_new = now != state.stray;
+  state.stray = is_new ? now : Stray{};
+  return is_new;
+}
+
+}  // namespace
+
 void on_fault(int signal, siginfo_t* info, void* context) {
   constexpr greg_t kWrite = 2;  // of the processor's error code
   const int error = errno;
@@ -70,7 +84,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   const bool fault = info->si_code > 0;
   const bool write = (frame.uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
   const auto offset = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(info->si_addr) % kPageSize);
-  const bool resolved = fault && make_resident(PageNo::of(info->si_addr), write, offset);
+  bool resolved = fault && make_resident(PageNo::of(info->si_addr), write, offset);
+  if (!resolved && fault && of_program) resolved = is_to_come_again(*state, info->si_addr);
   if (of_program) state->open_signals.store(0, std::memory_order_relaxed);
   if (resolved && of_program && !state->waiting) deliver_aside(*state, frame);
   if (state != nullptr) state->selector = before;

@@ -83,9 +83,10 @@ void Layout::adopt(std::uint64_t begin, std::uint64_t end) noexcept {
 
 void Layout::adopt_here(std::uint64_t begin, std::uint64_t end) noexcept {
   const PageRun pages = pages_of(begin, end);
-  // Entries first: a fault may come as soon as the kernel knows.
-  if (process.pager->adopt(pages) != Errc::ok) return;
-  if (process.memory.enlist(pages) != Errc::ok) return process.pager->forget(pages);
+  // Entries first: a fault may come as soon as the kernel knows. It is served when the kernel does.
+  if (process.pager->make_room(pages) != Errc::ok) return;
+  if (process.memory.enlist(pages) != Errc::ok) return process.pager->forget_locked(pages);
+  process.pager->adopt_locked(pages);
   adopted_.add(begin, end);
   reserved_.remove(begin, end);
 }
@@ -164,7 +165,12 @@ void Layout::hand_over(UffdMemory& next) noexcept {
 // entries: what the kernel refuses to take away is there afterwards as it was before.
 class Layout::Loss {
  public:
-  Loss(Layout& owner, std::uint64_t begin, std::uint64_t end) noexcept : layout_(owner), begin_(begin), end_(end) {
+  // Whether something else is to be there.
+  enum class Then { nothing, another };
+
+  Loss(Layout& owner, std::uint64_t begin, std::uint64_t end, Then then = Then::nothing) noexcept
+      : layout_(owner), begin_(begin), end_(end), then_(then) {
+    ++layout_.losses_;
     layout_.adopted_.for_each_in(begin, end, [](std::uint64_t from, std::uint64_t to) {
       with_ours([&] { process.pager->lock(pages_of(from, to)); });
     });
@@ -172,31 +178,36 @@ class Layout::Loss {
   Loss(const Loss&) = delete;
   Loss& operator=(const Loss&) = delete;
 
-  // The call was made. To be called once, before what is there now is adopted.
-  void settle(bool refused) noexcept {
+  // The call was made, and this is its result. To be called once, before what is there now is adopted.
+  void settle(std::int64_t result) noexcept {
+    const bool refused = failed(result);
+    // A call that fails may have unmapped what it was to replace, if it was made: -ENOSYS is from a filter.
+    const bool may_be_gone = then_ == Then::another && result != -ENOSYS;
     for (std::uint64_t at = begin_; at < end_;) {
-      const auto [from, to] = layout_.adopted_.first_in(at, end_);
-      if (from == to) break;
-      at = to;
-      if (refused && is_mapped(from, to)) {
-        with_ours([&] { process.pager->let_go(pages_of(from, to)); });
+      const Intervals::Interval next = layout_.adopted_.first_in(at, end_);
+      if (next.begin == next.end) break;
+      at = next.end;
+      const PageRun pages = pages_of(next.begin, next.end);
+      if (refused && (!may_be_gone || is_mapped(pages))) {
+        with_ours([&] { process.pager->let_go(pages); });
       } else {
-        with_ours([&] { process.pager->forget_locked(pages_of(from, to)); });
-        layout_.adopted_.remove(from, to);
+        with_ours([&] { process.pager->forget_locked(pages); });
+        layout_.adopted_.remove(next.begin, next.end);
       }
     }
     if (!refused) layout_.reserved_.remove(begin_, end_);
   }
 
  private:
-  // A call that fails may have unmapped what it was to replace.
-  static bool is_mapped(std::uint64_t from, std::uint64_t to) noexcept {
-    return comex_gate_call(SYS_msync, from, to - from, MS_ASYNC, 0, 0, 0) != -ENOMEM;
+  // What is registered can be registered again; what is gone cannot.
+  static bool is_mapped(PageRun pages) noexcept {
+    return with_ours([&] { return process.memory.enlist(pages) == Errc::ok; });
   }
 
   Layout& layout_;
   const std::uint64_t begin_;
   const std::uint64_t end_;
+  const Then then_;
 };
 
 std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint64_t protection, std::uint64_t flags,
@@ -205,15 +216,16 @@ std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint6
   const bool replaces = (flags & MAP_FIXED) != 0 && (address & kPageMask) == 0 && length > 0;
   // What is put over a part of adopted memory is adopted, however small: the program takes it for one mapping.
   const bool amid = replaces && adopted_.first_in(address, address + round_up(length)).end != 0;
-  Loss replaced(*this, address, replaces ? address + round_up(length) : address);
+  Loss replaced(*this, address, replaces ? address + round_up(length) : address, Loss::Then::another);
   const bool worth_it = is_private_memory(flags) && is_writable_data(protection) && (length >= kSmallest || amid);
   // What is adopted must be empty. To fill it ahead is no more than a wish.
   const std::uint64_t asked = worth_it ? flags & ~std::uint64_t{MAP_POPULATE} : flags;
   const std::int64_t result = kernel(SYS_mmap, address, length, protection, asked, fd, offset);
-  replaced.settle(failed(result));
+  replaced.settle(result);
   if (failed(result)) return result;
   const auto begin = static_cast<std::uint64_t>(result);
   const std::uint64_t end = begin + round_up(length);
+  reserved_.remove(begin, end);
   if (worth_it) {
     adopt(begin, end);
   } else if (is_private_memory(flags) && protection == PROT_NONE) {
@@ -227,7 +239,7 @@ std::int64_t Layout::unmap(std::uint64_t address, std::uint64_t length) noexcept
   const bool sensible = (address & kPageMask) == 0 && length > 0;
   Loss unmapped(*this, address, sensible ? address + round_up(length) : address);
   const std::int64_t result = kernel(SYS_munmap, address, length);
-  unmapped.settle(failed(result));
+  unmapped.settle(result);
   return result;
 }
 
@@ -238,20 +250,23 @@ std::int64_t Layout::remap(std::uint64_t address, std::uint64_t length, std::uin
   const std::uint64_t bytes = round_up(new_length);
   const bool fixed = (flags & MREMAP_FIXED) != 0;
   const bool overlaps = fixed && new_address < old_end && address < new_address + bytes;
-  if ((address & kPageMask) != 0 || length == 0 || new_length == 0 || overlaps) {  // an error
+  if ((address & kPageMask) != 0 || new_length == 0 || overlaps) {  // an error
     return kernel(SYS_mremap, address, length, new_length, flags, new_address);
   }
-  const bool shrinks = bytes <= old_end - address && (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0;
+  // Of no length: what is shared is mapped once more.
+  const bool any = address < old_end;
+  const bool shrinks = any && bytes <= old_end - address && (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0;
   const auto ours = adopted_.first_in(address, old_end);
-  const bool is_one = ours.begin == address && ours.end == old_end;
+  const bool is_one = any && ours.begin == address && ours.end == old_end;
   // Newer kernels move several mappings at once, but none that are registered: then all of it is the kernel's.
   if (!shrinks && !is_one) hand_back(address, old_end);
-  Loss lost(*this, shrinks ? address + bytes : new_address, shrinks ? old_end : new_address + (fixed ? bytes : 0));
+  Loss lost = shrinks ? Loss(*this, address + bytes, old_end)
+                      : Loss(*this, new_address, new_address + (fixed ? bytes : 0), Loss::Then::another);
   if (!shrinks && is_one) {
     return with_ours([&] { return move(address, round_up(length), bytes, flags, new_address, lost); });
   }
   const std::int64_t result = kernel(SYS_mremap, address, length, new_length, flags, new_address);
-  lost.settle(failed(result));
+  lost.settle(result);
   return result;
 }
 
@@ -268,7 +283,7 @@ std::int64_t Layout::move(std::uint64_t address, std::uint64_t length, std::uint
   process.pager->hold(old);
   (void)process.memory.dismiss(old);
   const std::int64_t result = kernel(SYS_mremap, address, length, new_length, flags, new_address);
-  replaced.settle(failed(result));
+  replaced.settle(result);
   const bool remains = failed(result) || (flags & MREMAP_DONTUNMAP) != 0;
   if (remains && process.memory.enlist(old) != Errc::ok) stop("memory could not be taken over again after mremap");
   if (failed(result)) {
@@ -373,14 +388,20 @@ std::int64_t Layout::discard(std::uint64_t begin, std::uint64_t end, std::uint64
 std::int64_t Layout::set_break(std::uint64_t address) noexcept {
   const Turn turn(mutex_);
   const std::uint64_t before = round_up(break_);
-  Loss lost(*this, round_up(address), address != 0 ? before : 0);
+  const std::uint64_t wanted = round_up(address);
+  Loss lost(*this, wanted, wanted != 0 ? before : 0);
   const std::int64_t result = kernel(SYS_brk, address);
-  lost.settle(failed(result) || static_cast<std::uint64_t>(result) > address);
-  if (failed(result)) return result;  // a filter has stopped it
+  lost.settle(static_cast<std::uint64_t>(result) == address ? 0 : -ENOMEM);  // refused: it is where it was
+  if (failed(result)) return result;                                         // a filter has stopped it
   const std::uint64_t after = round_up(static_cast<std::uint64_t>(result));
   if (after > before) adopt(before, after);
   break_ = static_cast<std::uint64_t>(result);
   return result;
+}
+
+std::uint64_t Layout::losses() noexcept {
+  const Turn turn(mutex_);
+  return losses_;
 }
 
 std::int64_t Layout::lock(std::uint64_t number, std::uint64_t address, std::uint64_t length,

@@ -50,6 +50,8 @@ class Layout {
   // mlockall and munlockall. REQUIRES: the caller is not inside the crossing.
   std::int64_t lock_all(std::uint64_t flags) noexcept;
   std::int64_t unlock_all() noexcept;
+  // Waits for the call that is under way. Returns how many there were, so far, that took memory away.
+  std::uint64_t losses() noexcept;
 
  private:
   static constexpr std::uint64_t kSmallest = 64 << 10;  // of a mapping that is worth it
@@ -71,7 +73,8 @@ class Layout {
 
   Mutex mutex_;  // guards all below, and that the kernel's layout and ours are changed together
   Intervals adopted_;
-  Intervals reserved_;       // private anonymous memory, adopted when the program may write it
+  Intervals reserved_;  // private anonymous memory, adopted when the program may write it
+  std::uint64_t losses_ = 0;
   std::uint64_t break_ = 0;  // of the heap, as the kernel has it
   bool adopts_ = true;       // false once everything is left alone
   // The kernel locks all that is mapped from now on (MCL_FUTURE): none of it can be adopted.

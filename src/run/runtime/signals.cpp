@@ -158,7 +158,8 @@ KernelAction* Signals::actions_of(const ThreadState& state) noexcept {
 }
 
 bool Signals::begin_own(ThreadState& child, const ThreadState& maker) noexcept {
-  if (child.own_actions == nullptr) {
+  // The last owner of the state may have shared them with one that lives on.
+  if (child.own_actions == nullptr || process.threads->anybody_has(child.own_actions)) {
     child.own_actions = reinterpret_cast<KernelAction*>(process.own.take(sizeof actions_));
     if (child.own_actions == nullptr) return false;
   }
@@ -172,15 +173,6 @@ void Signals::adopt(ThreadState& state) noexcept {
   if (state.actions == nullptr) return;
   std::memcpy(actions_, state.actions, sizeof actions_);
   state.actions = nullptr;
-}
-
-std::uint64_t Signals::ignored() const noexcept {
-  std::uint64_t found = 0;
-  for (const int signal : {SIGBUS, SIGSYS}) {
-    const bool is_ignored = actions_[signal].handler == reinterpret_cast<void*>(SIG_IGN);
-    if (is_ignored && process.pager != nullptr) found |= bit(signal);
-  }
-  return found;
 }
 
 void Signals::ignore(std::uint64_t ignored) noexcept {
@@ -252,6 +244,14 @@ void Signals::keep(ThreadState& state, int signal, const siginfo_t& info) noexce
   state.kept.fetch_or(bit(signal), std::memory_order_relaxed);
 }
 
+// What is aside gives way, and comes later.
+void Signals::keep_aside(ThreadState& state) noexcept {
+  const Arrival& aside = state.aside;
+  if ((bit(aside.signal) & kOurs) == 0) return;
+  if ((aside.action.flags & SA_RESETHAND) != 0) actions_of(state)[aside.signal] = aside.action;
+  keep(state, aside.signal, aside.info);
+}
+
 void Signals::arrive(int signal, const siginfo_t& info, ucontext_t& frame, bool inside) noexcept {
   ThreadState& state = *this_thread();
   const bool ours = (bit(signal) & kOurs) != 0;
@@ -275,6 +275,7 @@ void Signals::arrive(int signal, const siginfo_t& info, ucontext_t& frame, bool 
   if ((arrival.action.flags & SA_RESETHAND) != 0) action = KernelAction{};
   // Code of ours is no place for a handler of the program's. Only SIGBUS gets here, or what the keeper has let in.
   if (!inside && !state.waiting) return deliver(state, arrival, frame, nullptr);
+  if (state.aside.signal != 0) keep_aside(state);  // this one does not wait: it is of a filter
   state.aside = arrival;
   if (!state.waiting) return;
   state.aside_masked = !inside;  // a direct call

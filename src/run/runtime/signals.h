@@ -68,10 +68,7 @@ class Signals {
   // In the child of such a task, by fork: they are those of the process now.
   void adopt(ThreadState& state) noexcept;
 
-  // Of our two signals, those that the program ignores and the kernel does not know of: so does a program that it
-  // executes. None while it is dormant.
-  [[nodiscard]] std::uint64_t ignored() const noexcept;
-  // In a program that was executed so, as the first thing.
+  // In a program that is executed by one that ignores them, as the first thing.
   static void ignore(std::uint64_t ignored) noexcept;
 
   // What the program wants blocked when it goes on as `frame` says.
@@ -97,6 +94,7 @@ class Signals {
   void arrive(int signal, const siginfo_t& info, ucontext_t& frame, bool inside) noexcept;
   // For later: one of our two.
   static void keep(ThreadState& state, int signal, const siginfo_t& info) noexcept;
+  void keep_aside(ThreadState& state) noexcept;
   // What was kept, and is not blocked any more. REQUIRES: the thread is about to go on as `frame` says.
   void deliver_kept(ThreadState& state, ucontext_t& frame) noexcept;
   // Has the kernel keep what we kept: it knows how to wait for it. REQUIRES: it is blocked.

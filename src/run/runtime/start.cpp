@@ -86,9 +86,12 @@ bool read_variable(char* text, char* name, char* room, std::size_t size) {
     if (*text == ' ') ++text;
   }
   if (*text == 0) return true;
+  char* rest = nullptr;
   char* end = nullptr;
-  Signals::ignore(std::strtoull(text, &end, 10));
-  const bool whole = end != text && *end == 0;
+  const std::uint64_t ignored = std::strtoull(text, &rest, 10);
+  const std::int64_t who = std::strtoll(rest, &end, 10);
+  const bool whole = rest != text && end != rest && *end == 0;
+  if (whole && (who == getpid() || -who == getppid())) Signals::ignore(ignored);
   text[-1] = 0;
   return whole;
 }

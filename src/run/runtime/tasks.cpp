@@ -199,7 +199,7 @@ std::int64_t fork_task(ucontext_t& context) noexcept {
   if (ready == Errc::ok) {
     const auto given = [&](int index) { return plain ? 0 : static_cast<std::uint64_t>(registers[index]); };
     result = let_filtered(
-        {plain ? std::uint64_t{SYS_fork} : SYS_clone, {flags, 0, given(REG_RDX), given(REG_R10), given(REG_R8), 0}});
+        {number == SYS_fork ? number : SYS_clone, {flags, 0, given(REG_RDX), given(REG_R10), given(REG_R8), 0}});
     if (result == 0) {
       begin_child(mine);
       if (!plain && registers[REG_RSI] != 0) registers[REG_RSP] = registers[REG_RSI];

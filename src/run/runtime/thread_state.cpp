@@ -37,6 +37,7 @@ ThreadState* Threads::enter(std::uint32_t owner) noexcept {
     state.wait_masked = false;
     state.kept.store(0, std::memory_order_relaxed);
     state.cut_short = false;
+    state.stray = {};
     state.open_signals.store(0, std::memory_order_relaxed);
     state.blocked = 0;
     state.program_stack = no_stack();
@@ -72,6 +73,14 @@ bool Threads::any_beside() const noexcept {
   for (std::uint32_t i = 0; i < used; ++i) {
     const std::uint32_t owner = states_[i].owner.load(std::memory_order_acquire);
     if (owner != 0 && states_[i].beside && (kill(static_cast<pid_t>(owner), 0) == 0 || errno != ESRCH)) return true;
+  }
+  return false;
+}
+
+bool Threads::anybody_has(const KernelAction* actions) const noexcept {
+  const std::uint32_t used = used_.load(std::memory_order_seq_cst);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    if (states_[i].owner.load(std::memory_order_acquire) != 0 && states_[i].actions == actions) return true;
   }
   return false;
 }

@@ -29,6 +29,13 @@ struct PinnedRange {
   std::atomic<std::uint64_t> count{0};  // 0: none
 };
 
+// Memory that a thread touched and that is not ours; see Layout::losses().
+struct Stray {
+  const void* address = nullptr;
+  std::uint64_t losses = 0;
+  bool operator==(const Stray&) const = default;
+};
+
 struct ThreadState {
   static constexpr std::size_t kPins = 24;
   static constexpr std::size_t kStackBytes = 128 << 10;  // used as far as it is touched
@@ -60,6 +67,7 @@ struct ThreadState {
   std::atomic<std::uint64_t> kept{0};
   siginfo_t kept_info[2]{};
   bool cut_short = false;  // by one that was kept: a call that ends with EINTR is to be made again
+  Stray stray;             // if that is to be touched once more
   // While it is in a handler of ours: what the program has not blocked.
   std::atomic<std::uint64_t> open_signals{0};
   std::uint64_t blocked = 0;           // of our signals, what the program believes to have blocked
@@ -101,6 +109,9 @@ class Threads final : public Pins {
 
   // Whether a task may be running beside the threads of the process: see ThreadState::beside.
   [[nodiscard]] bool any_beside() const noexcept;
+
+  // Whether these are the actions of a thread or task that there is.
+  [[nodiscard]] bool anybody_has(const KernelAction* actions) const noexcept;
 
   // What at least one thread, which is in a handler of ours, has not blocked.
   [[nodiscard]] std::uint64_t open_signals() const noexcept;
