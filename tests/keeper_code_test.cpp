@@ -234,7 +234,7 @@ TEST_P(KeeperCode, what_is_given_up_while_a_node_is_away_returns_to_the_others) 
   // But for some that are at hand.
   EXPECT_TRUE(wait_until([&] { return outpost->tend(), in_use_elsewhere() < before / 2; }));
   if (GetParam().over == Over::tcp) {
-    EXPECT_EQ(kept.losses_of(3), 0U) << "its lease is not over: nothing waited for that";
+    EXPECT_EQ(kept.losses_of(3), 0U) << "its lease is not over: nothing waited for that; " << kept.why_lost(3);
   }
   ASSERT_TRUE(pages.write(tags(0, 500)));
   EXPECT_TRUE(pages.are_right());

@@ -118,7 +118,7 @@ TEST_P(KeeperCopies, a_process_that_dies_while_a_node_is_away_leaves_the_others_
   EXPECT_TRUE(kept.processes_soon(0));
   EXPECT_TRUE(wait_until([&] { return kept.in_use_at(0) == 0; }));
   if (GetParam() == Over::tcp) {
-    EXPECT_EQ(kept.losses_of(1), 0U) << "its lease is not over: nothing waited for that";
+    EXPECT_EQ(kept.losses_of(1), 0U) << "its lease is not over: nothing waited for that; " << kept.why_lost(1);
   }
 }
 

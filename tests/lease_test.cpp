@@ -8,6 +8,7 @@
 #include "support/client_process.h"
 #include "support/heartbeat.h"
 #include "support/node.h"
+#include "support/own_address.h"
 #include "support/pages.h"
 #include "support/raw_client.h"
 #include "wire/auth.h"
@@ -176,7 +177,7 @@ TEST_P(Lease, a_node_that_was_stopped_does_not_fence_clients_that_kept_beating) 
   if (GetParam() == Over::tls || GetParam() == Over::rdma) GTEST_SKIP() << "as tcp";
   constexpr Millis kLease{500};
   TestFolder folder;
-  auto node = start_node({"--listen", "127.0.0.1:0", "--socket", folder.path("node.sock"), "--lease", "500ms"},
+  auto node = start_node({"--listen", own_listen(), "--socket", folder.path("node.sock"), "--lease", "500ms"},
                          folder.path("."));
   LinkOptions options;
   options.connect_timeout = options.control_timeout = options.transfer_timeout = kPatience;

@@ -11,6 +11,7 @@
 #include "fabric/socket.h"
 #include "support/certificates.h"
 #include "support/node.h"
+#include "support/own_address.h"
 #include "support/pages.h"
 #include "support/process.h"
 #include "support/raw_client.h"
@@ -25,7 +26,8 @@ class NodeLife : public testing::TestWithParam<Over> {
   std::vector<std::string> flags(const NodeProcess* before) {
     const auto port_of = [](const std::optional<Url>& url) { return std::to_string(url ? url->port : 0); };
     const std::string port = before != nullptr ? port_of(before->tcp) : "0";
-    std::vector<std::string> flags{"--listen", "127.0.0.1:" + port, "--socket", folder_.path("node.sock")};
+    const std::string host = GetParam() == Over::tls ? "127.0.0.1" : own_address();  // what its certificate says
+    std::vector<std::string> flags{"--listen", host + ":" + port, "--socket", folder_.path("node.sock")};
     if (GetParam() == Over::rdma) {
       const std::string address = std::getenv("COMEX_TEST_RDMA");
       flags.insert(flags.end(), {"--rdma", address + ":" + (before != nullptr ? port_of(before->rdma) : "0"),

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "support/node.h"
+#include "support/own_address.h"
 #include "support/process.h"
 #include "support/run_nodes.h"
 #include "support/toucher.h"
@@ -19,7 +20,7 @@ class RunDrain : public testing::Test {
   void add_node() {
     const std::string number = std::to_string(nodes_.size() + 1);
     nodes_.push_back(start_node(
-        {"--listen", "127.0.0.1:0", "--lease", "60s", "--nid", number, "--socket", folder_.path("node" + number)},
+        {"--listen", own_listen(), "--lease", "60s", "--nid", number, "--socket", folder_.path("node" + number)},
         folder_.path("."), "256M"));  // half of what a program holds may be homes that are free
   }
   std::string url(std::size_t node, bool shm) const { return (shm ? *nodes_[node].shm : *nodes_[node].tcp).text(); }

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "support/node.h"
+#include "support/own_address.h"
 #include "support/process.h"
 #include "support/program.h"
 
@@ -97,7 +98,7 @@ class RunLoss : public RunPool, public testing::WithParamInterface<Over> {};
 INSTANTIATE_TEST_SUITE_P(Over, RunLoss, testing::Values(Over::shm, Over::tcp), testing::PrintToStringParamName());
 
 TEST_P(RunLoss, the_program_is_stopped_and_told_which_node_it_was) {
-  auto node = start_node({"--listen", "127.0.0.1:0", "--socket", folder_.path("node.sock"), "--lease", "500ms"},
+  auto node = start_node({"--listen", own_listen(), "--socket", folder_.path("node.sock"), "--lease", "500ms"},
                          folder_.path("."), "256M");
   const std::string url = GetParam() == Over::shm ? node.shm->text() : node.tcp->text();
   auto program = start(url, "48", "400M", {"--at-once"});  // so that much is there by now
@@ -128,7 +129,7 @@ TEST_F(RunPool, a_node_on_this_machine_that_did_not_answer_for_a_while) {
 
 // Whoever has no handler for a signal can be ended by it while it waits for a page, and is told what it waits for.
 TEST_F(RunPool, silent_the_program_is_told_and_can_be_ended) {
-  auto node = start_node({"--listen", "127.0.0.1:0", "--lease", "60s"}, folder_.path("."), "64M");
+  auto node = start_node({"--listen", own_listen(), "--lease", "60s"}, folder_.path("."), "64M");
   auto program = start(node.tcp->text(), "48", "400M");
   EXPECT_EQ(program.read_line(), "filled") << program.errors();
   ASSERT_TRUE(node.process.stop());

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/node.h"
+#include "support/own_address.h"
 #include "support/pages.h"
 #include "support/process.h"
 #include "support/wait.h"
@@ -43,7 +44,7 @@ class RunTest : public testing::TestWithParam<How> {
  protected:
   void SetUp() override {
     node_.emplace(
-        start_node({"--listen", "127.0.0.1:0", "--socket", folder_.path("node.sock")}, folder_.path("."), "512M"));
+        start_node({"--listen", own_listen(), "--socket", folder_.path("node.sock")}, folder_.path("."), "512M"));
     url_ = GetParam().over == Over::shm ? node_->shm->text() : node_->tcp->text();
   }
   Outcome run(const std::string& local, const std::vector<std::string>& program,

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "support/node.h"
+#include "support/own_address.h"
 #include "support/process.h"
 #include "support/program.h"
 #include "support/toucher.h"
@@ -20,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Over, RunZombies, testing::Values(Over::shm, Over::tcp)
                          [](const auto& over) { return over_name(over.param); });
 
 TEST_P(RunZombies, a_keeper_that_was_stopped_for_longer_than_its_lease) {
-  auto node = start_node({"--listen", "127.0.0.1:0", "--socket", folder_.path("node.sock"), "--lease", "1s"},
+  auto node = start_node({"--listen", own_listen(), "--socket", folder_.path("node.sock"), "--lease", "1s"},
                          folder_.path("."), "128M");
   const Url url = GetParam() == Over::shm ? *node.shm : *node.tcp;
   Process program({COMEX_BINARY, "run", "--at-once", "--local", "16M", "--pool", url.text(), "--", "/usr/bin/python3",

@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "run/keeper/keeper_listen.h"
+#include "support/own_address.h"
 #include "support/pages.h"
 
 namespace comex::test {
@@ -49,7 +50,7 @@ Kept::Kept(Over over, std::uint64_t memory, std::size_t nodes, std::uint32_t cop
     server.memory = memory;
     server.nid = NodeId{static_cast<std::uint16_t>(i + 1)};
     server.socket = folder_.path("node" + std::to_string(i));
-    server.listen = "127.0.0.1:0";
+    server.listen = own_listen();
     if (over == Over::rdma) {
       server.rdma = std::string(std::getenv("COMEX_TEST_RDMA")) + ":0";
       server.handshake_timeout = kPatience;
@@ -91,7 +92,7 @@ void Kept::start_node(std::size_t node) {
   auto started = Server::start(config);
   if (!started) throw std::runtime_error("the node does not start: " + started.error().message);
   server = *std::move(started);
-  config.listen = "127.0.0.1:" + std::to_string(server->tcp_url()->port);
+  config.listen = own_address() + ":" + std::to_string(server->tcp_url()->port);
   if (const auto url = server->rdma_url()) config.rdma = url->host + ":" + std::to_string(url->port);
 }
 

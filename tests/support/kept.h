@@ -67,6 +67,7 @@ class Kept {
   [[nodiscard]] std::uint64_t in_use_at(std::size_t node) const { return pool_->status()[node].in_use; }
   // Sessions with it that were lost.
   [[nodiscard]] std::uint64_t losses_of(std::size_t node) const { return pool_->status()[node].losses; }
+  [[nodiscard]] std::string why_lost(std::size_t node) const { return pool_->status()[node].last_error; }
   // Until so many frames are held by processes, and so many processes are there.
   [[nodiscard]] bool frames_held_soon(std::uint64_t frames) const;
   [[nodiscard]] bool processes_soon(std::size_t processes) const;

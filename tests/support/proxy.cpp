@@ -51,10 +51,9 @@ bool pass(const Fd& from, const Fd& to, wire::Bytes& record) {
 }  // namespace
 
 RecordingProxy::RecordingProxy(const Url& node, Change change) : node_(node), change_(std::move(change)), url_(node) {
-  auto listener = listen_tcp("127.0.0.1:0");
+  auto listener = listen_tcp(node.host + ":0");
   if (!listener) throw std::runtime_error(listener.error().message);
   listener_ = std::move(listener->socket);
-  url_.host = "127.0.0.1";
   url_.port = listener->port;
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }

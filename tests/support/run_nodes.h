@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/test_folder.h"
+#include "support/own_address.h"
 #include "support/process.h"
 
 namespace comex::test {
@@ -20,7 +21,7 @@ class RunNodes : public testing::Test {
       : memory_(std::move(memory)), keeping_(std::move(keeping)) {}
 
   // With a lease that no busy machine exceeds.
-  void add_node(const std::string& listen = "127.0.0.1:0");
+  void add_node(const std::string& listen = own_listen());
   void add_nodes(int count) {
     for (int i = 0; i < count; ++i) add_node();
   }
