@@ -40,6 +40,7 @@ struct RunFlags {
   ConfigFlags config;
   bool at_once = false;
   bool old_kernel = false;
+  bool relayed = false;
   Tuning tuning;
   std::vector<std::string> command;
   bool verbose = false;
@@ -161,6 +162,7 @@ int run(const RunFlags& flags, const Config& config, const std::string& log) {
   auto launch = plan(config, name);
   if (!launch) return fail(launch.error().message, kExitBadUsage);
   launch->keeper.log = log;
+  launch->keeper.relay = flags.relayed;
   launch->keeper.command = fmt::format("{}", fmt::join(flags.command, " "));
   if (is_traced() && !first_missing(check_needs(Delivery::message))) launch->delivery = Delivery::message;
   launch->at_once = flags.at_once;
@@ -228,6 +230,7 @@ void add_run(CLI::App& app, std::span<char* const> line, int& exit_code, const s
   command.add_flag("--at-once", flags->at_once, "Watch the program from its start, not only near its budget")
       ->group("");
   command.add_flag("--old-kernel", flags->old_kernel, "Use nothing of the kernel that Linux 6.1 has not")->group("");
+  command.add_flag("--relayed", flags->relayed, "Pages go through the keeper over TCP, too, as over RDMA")->group("");
   add_tuning(command, flags->tuning);
   const CLI::Option* const words =
       command.add_option("command", flags->command, "The program and its arguments, after --")->required();

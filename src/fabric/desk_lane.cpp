@@ -6,12 +6,18 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <mutex>
 
 #include "base/own_place.h"
 #include "base/wait_ready.h"
 
 namespace comex {
+namespace {
+
+constexpr long kLookAgainNs = 1'000'000;
+
+}  // namespace
 
 LaneDesk* DeskLane::map(int memory) noexcept {
   void* const at =
@@ -21,8 +27,8 @@ LaneDesk* DeskLane::map(int memory) noexcept {
   return static_cast<LaneDesk*>(at);
 }
 
-DeskLane::DeskLane(Fd socket, LaneDesk& desk, std::atomic<Errc>& broken, Nanos max_spin)
-    : Lane(broken, max_spin), socket_(std::move(socket)), desk_(desk) {}
+DeskLane::DeskLane(Fd socket, LaneDesk& desk, Dock* dock, std::atomic<Errc>& broken, Nanos max_spin)
+    : Lane(broken, max_spin), socket_(std::move(socket)), desk_(desk), dock_(dock) {}
 
 DeskLane::~DeskLane() {
   ::munmap(&desk_, sizeof desk_);
@@ -43,38 +49,46 @@ Errc DeskLane::send_some() noexcept {
 bool DeskLane::ask(Transfer& transfer) noexcept {
   const std::uint32_t number = asked_.load(std::memory_order_relaxed);
   if (number - done_.load(std::memory_order_acquire) == LaneDesk::kRequests) return false;
-  const auto taken = take_pages(transfer);
-  if (!taken) return false;
-  queue_.pop();
   LaneDesk::Request& request = desk_.requests[number % LaneDesk::kRequests];
+  Asked asked{&transfer};
+  std::uint32_t others = 0;
+  for (std::size_t i = 0; i < transfer.segments.size(); ++i) {
+    const Segment& segment = transfer.segments[i];
+    const auto docked = dock_ != nullptr ? dock_->find(segment.local, segment.count) : std::nullopt;
+    request.extents[i] = Extent{segment.first, segment.count};
+    request.pages[i] = docked ? LaneDesk::kOnDock | *docked : others;
+    if (docked) asked.docked |= std::uint64_t{1} << i;
+    if (!docked) others += segment.count;
+  }
+  if (!take_pages(others, asked)) return false;
+  queue_.pop();
   request.direction = transfer.direction;
   request.priority = transfer.priority;
   request.segments = static_cast<std::uint16_t>(transfer.segments.size());
-  request.first_page = taken->first_page;
-  std::uint32_t at = taken->first_page;
   for (std::size_t i = 0; i < transfer.segments.size(); ++i) {
+    if ((asked.docked >> i & 1) != 0) continue;
     const Segment& segment = transfer.segments[i];
-    request.extents[i] = Extent{segment.first, segment.count};
+    request.pages[i] += asked.first_page;
     if (transfer.direction == Direction::write) {
-      std::memcpy(page(at), segment.local, std::size_t{segment.count} << kPageShift);
+      std::memcpy(page(request.pages[i]), segment.local, std::size_t{segment.count} << kPageShift);
     }
-    at += segment.count;
   }
-  flight_[number % LaneDesk::kRequests] = *taken;
+  flight_[number % LaneDesk::kRequests] = asked;
   // The first before the second: the answer may be here before this returns.
   asked_.store(number + 1, std::memory_order_release);
   desk_.asked.store(number + 1);
   return true;
 }
 
-std::optional<DeskLane::Asked> DeskLane::take_pages(Transfer& transfer) noexcept {
-  const std::uint32_t pages = transfer.pages();
+bool DeskLane::take_pages(std::uint32_t pages, Asked& asked) noexcept {
   const std::uint32_t at = pages_taken_ % LaneDesk::kPages;
   const std::uint32_t left_out = at + pages > LaneDesk::kPages ? LaneDesk::kPages - at : 0;
   const std::uint32_t used = pages_taken_ - pages_done_.load(std::memory_order_acquire);
-  if (used + left_out + pages > LaneDesk::kPages) return std::nullopt;
-  pages_taken_ += left_out + pages;
-  return Asked{&transfer, (at + left_out) % LaneDesk::kPages, left_out + pages};
+  if (used + left_out + pages > LaneDesk::kPages) return false;
+  asked.first_page = (at + left_out) % LaneDesk::kPages;
+  asked.pages = left_out + pages;
+  pages_taken_ += asked.pages;
+  return true;
 }
 
 // --- receiving ---
@@ -89,17 +103,22 @@ Errc DeskLane::receive_some(bool* moved) noexcept {
   for (; number != answered; ++number) {
     const Asked asked = flight_[number % LaneDesk::kRequests];
     const auto result = static_cast<Errc>(desk_.results[number % LaneDesk::kRequests]);
-    std::uint32_t at = asked.first_page;
-    for (const Segment& segment : asked.transfer->segments) {
-      if (asked.transfer->direction == Direction::write || result != Errc::ok) break;
-      std::memcpy(segment.local, page(at), std::size_t{segment.count} << kPageShift);
-      at += segment.count;
-    }
+    if (asked.transfer->direction == Direction::read && result == Errc::ok) copy_out(asked);
     pages_done_.store(pages_done_.load(std::memory_order_relaxed) + asked.pages, std::memory_order_release);
     done_.store(number + 1, std::memory_order_release);
     complete(*asked.transfer, result);
   }
   return Errc::ok;
+}
+
+void DeskLane::copy_out(const Asked& asked) const noexcept {
+  std::uint32_t at = asked.first_page;
+  for (std::size_t i = 0; i < asked.transfer->segments.size(); ++i) {
+    if ((asked.docked >> i & 1) != 0) continue;
+    const Segment& segment = asked.transfer->segments[i];
+    std::memcpy(segment.local, page(at), std::size_t{segment.count} << kPageShift);
+    at += segment.count;
+  }
 }
 
 Transfer* DeskLane::oldest() noexcept {
@@ -125,6 +144,20 @@ bool DeskLane::sleep(const Deadline& deadline, Errc* error) noexcept {
 
 // --- the end ---
 
+void DeskLane::part_with(const Asked& asked) noexcept {
+  const auto over = [this] { return desk_.over.load(std::memory_order_acquire) != 0; };
+  for (std::size_t i = 0; i < asked.transfer->segments.size() && !over(); ++i) {
+    if ((asked.docked >> i & 1) == 0) continue;
+    const Segment& segment = asked.transfer->segments[i];
+    if (dock_->part(segment.local, segment.count)) continue;
+    // Without memory, only the other end can say that it leaves these pages alone: in a moment, for the lane is shut.
+    while (!over()) {
+      const timespec nap{0, kLookAgainNs};
+      ::nanosleep(&nap, nullptr);
+    }
+  }
+}
+
 void DeskLane::shut() noexcept {
   ::shutdown(socket_.get(), SHUT_RDWR);
 }
@@ -136,7 +169,12 @@ void DeskLane::fail_all(Errc why) noexcept {
   std::uint32_t number = done_.load(std::memory_order_relaxed);
   const std::uint32_t end = asked_.load(std::memory_order_relaxed);
   done_.store(end, std::memory_order_relaxed);
-  for (; number != end; ++number) complete(*flight_[number % LaneDesk::kRequests].transfer, why);
+  const std::uint32_t answered = desk_.answered.load(std::memory_order_acquire);
+  for (; number != end; ++number) {
+    const Asked& asked = flight_[number % LaneDesk::kRequests];
+    if (static_cast<std::int32_t>(answered - number) <= 0) part_with(asked);
+    complete(*asked.transfer, why);
+  }
   while (Transfer* const transfer = queue_.pop()) complete(*transfer, why);
 }
 

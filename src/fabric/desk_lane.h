@@ -2,8 +2,9 @@
 //
 //   queue_  -->  asked (on the desk, up to 32)  -->  answered, in that order
 //
-// Pages are copied between the callers' memory and the desk, once. They are not moved to and from the callers' memory
-// itself: what the other process, or a device, may still write when a transfer has been given up must be nobody's.
+// Pages in the dock (dock.h) are not copied on the way. When a transfer is given up that the other process, or a
+// device, may still be at, its pages in the dock are parted with: what is still written there is nobody's. All other
+// pages are copied between the callers' memory and the desk.
 //
 // How threads wait is in lane.h. Locks, in order: receive_mutex_, send_mutex_.
 // Fault path: all functions. Needs neither OpenSSL nor fmt.
@@ -15,6 +16,7 @@
 #include <optional>
 
 #include "base/fd.h"
+#include "fabric/dock.h"
 #include "fabric/lane.h"
 #include "fabric/lane_desk.h"
 
@@ -25,8 +27,9 @@ class DeskLane final : public Lane {
   // The desk in that file, mapped where no forked child has it. Null: there is no memory.
   static LaneDesk* map(int memory) noexcept;
 
-  // Unmaps the desk when it goes. `broken`: see Lane.
-  DeskLane(Fd socket, LaneDesk& desk, std::atomic<Errc>& broken, Nanos max_spin);
+  // Unmaps the desk when it goes. `broken`: see Lane. `dock`: that of this process, which the other end has been sent;
+  // null: none.
+  DeskLane(Fd socket, LaneDesk& desk, Dock* dock, std::atomic<Errc>& broken, Nanos max_spin);
   ~DeskLane() override;
 
   void fail_all(Errc why) noexcept override;
@@ -36,9 +39,11 @@ class DeskLane final : public Lane {
  private:
   struct Asked {
     Transfer* transfer = nullptr;
-    std::uint32_t first_page = 0;
-    std::uint32_t pages = 0;  // with those that were left out to have it in one piece
+    std::uint64_t docked = 0;      // segments whose pages are in the dock
+    std::uint32_t first_page = 0;  // of those of the desk
+    std::uint32_t pages = 0;       // ... with those that were left out to have them in one piece
   };
+  static_assert(wire::kMaxSegments <= 64, "a bit for each");
 
   Errc send_some() noexcept override;
   Errc receive_some(bool* moved) noexcept override;
@@ -48,13 +53,17 @@ class DeskLane final : public Lane {
 
   // REQUIRES, of both: send_mutex_. False, or nothing: there is no room now.
   bool ask(Transfer& transfer) noexcept;
-  std::optional<Asked> take_pages(Transfer& transfer) noexcept;
+  bool take_pages(std::uint32_t pages, Asked& asked) noexcept;
+  void copy_out(const Asked& asked) const noexcept;
+  // The other end may still be at it. Waits, if it has to, until it is not.
+  void part_with(const Asked& asked) noexcept;
   [[nodiscard]] std::byte* page(std::uint32_t number) const noexcept {
     return desk_.pages.data() + (std::size_t{number} << kPageShift);
   }
 
   const Fd socket_;
   LaneDesk& desk_;
+  Dock* const dock_;
   std::array<Asked, LaneDesk::kRequests> flight_;  // those from done_ up to asked_ are the receiving side's
   std::atomic<std::uint32_t> asked_{0};            // requests, ever; written under send_mutex_
   std::atomic<std::uint32_t> done_{0};             // requests, ever; written under receive_mutex_

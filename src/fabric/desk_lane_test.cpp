@@ -31,7 +31,7 @@ class DeskLaneTest : public ::testing::Test {
     theirs_ = Fd(ends[1]);
     desk_ = DeskLane::map(memory.get());
     far_ = DeskLane::map(memory.get());
-    lane_ = std::make_unique<DeskLane>(Fd(ends[0]), *desk_, set_.broken_word(), Nanos(0));
+    lane_ = std::make_unique<DeskLane>(Fd(ends[0]), *desk_, &dock_, set_.broken_word(), Nanos(0));
     set_.add(*lane_);
   }
   ~DeskLaneTest() override {
@@ -44,6 +44,10 @@ class DeskLaneTest : public ::testing::Test {
     set_.submit(transfer_, 0);
     return transfer_;
   }
+  // Of the first request, on the desk.
+  [[nodiscard]] std::byte* far_page() const {
+    return far_->pages.data() + (std::size_t{far_->requests[0].pages[0]} << kPageShift);
+  }
   void answer(Errc result) const {
     const std::uint32_t number = far_->answered.load();
     far_->results[number % LaneDesk::kRequests] = static_cast<std::uint16_t>(result);
@@ -52,6 +56,7 @@ class DeskLaneTest : public ::testing::Test {
   }
 
   LaneSet set_{kDeskTimeout};
+  Dock dock_;
   LaneDesk* desk_ = nullptr;
   LaneDesk* far_ = nullptr;
   Fd theirs_;
@@ -65,7 +70,7 @@ TEST_F(DeskLaneTest, read_bringsThePageWhenItIsAnswered) {
   Transfer& transfer = ask();
   EXPECT_EQ(far_->asked.load(), 1U);
   EXPECT_EQ(far_->requests[0].extents[0].first, FrameNo{7});
-  std::memset(far_->pages.data() + (std::size_t{far_->requests[0].first_page} << kPageShift), 3, kPageSize);
+  std::memset(far_page(), 3, kPageSize);
   set_.progress();
   EXPECT_FALSE(transfer.done());
   answer(Errc::ok);
@@ -77,7 +82,7 @@ TEST_F(DeskLaneTest, write_isOnTheDeskBeforeItIsAskedFor) {
   std::memset(page_.data(), 9, kPageSize);
   Transfer& transfer = ask(Direction::write);
   std::memset(page_.data(), 0, kPageSize);
-  EXPECT_EQ(far_->pages[std::size_t{far_->requests[0].first_page} << kPageShift], std::byte{9});
+  EXPECT_EQ(*far_page(), std::byte{9});
   answer(Errc::denied);
   EXPECT_EQ(set_.wait(transfer), Errc::denied);
   EXPECT_EQ(set_.broken(), Errc::ok) << "a refusal is an answer";

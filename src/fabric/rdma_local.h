@@ -19,7 +19,7 @@ namespace comex {
 
 class RdmaLocal {
  public:
-  static constexpr std::size_t kMost = 64;  // areas at a time
+  static constexpr std::size_t kMost = 256;  // areas at a time: three for each process under `comex run`
 
   explicit RdmaLocal(std::shared_ptr<RdmaDomain> domain) : domain_(std::move(domain)) {}
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "pager/transfer_memory.h"
+
 namespace comex {
 namespace {
 
@@ -18,8 +20,13 @@ std::uint32_t buffer_pages(const Share& budget, const Pager::Sizes& sizes) {
 
 }  // namespace
 
+std::size_t Pager::transfer_bytes(const Share& budget, const Sizes& sizes, const StagingConfig& staging,
+                                  Code code) noexcept {
+  return staging.bytes(code) + (std::size_t{buffer_pages(budget, sizes)} << kPageShift);
+}
+
 Expected<std::unique_ptr<Pager>> Pager::create(const Parts& parts, StagingConfig staging) {
-  staging.memory = parts.memory.own(staging.bytes(parts.frames.code()));
+  staging.memory = transfer_memory(parts.memory, parts.frames, staging.bytes(parts.frames.code()));
   if (staging.memory == nullptr) return Error{Errc::no_memory, "no memory for staging"};
   auto table = PageTable::create(parts.memory, parts.sealer.size());
   if (!table) return std::move(table).error();
@@ -238,6 +245,10 @@ void Pager::hold(PageRun pages) noexcept {
       if (!nowhere || bring_home(page, word) != Served::staged) staged = true;
     });
   }
+}
+
+void Pager::forget_what_waits() noexcept {
+  buffer_.forget();
 }
 
 Errc Pager::empty_staging(const Deadline& deadline) noexcept {

@@ -60,8 +60,9 @@ enum class Served : std::uint8_t {
 // What a thread brings along to resolve faults.
 struct Faulter {
   static constexpr std::uint32_t kMostAlong = Plan::kMost;
+  static constexpr std::size_t kBounceBytes = (1 + kMostAlong) * kPageSize;
 
-  std::byte* bounce = nullptr;  // 1 + kMostAlong pages that never fault themselves
+  std::byte* bounce = nullptr;  // kBounceBytes, of pages that never fault themselves
   History history;
   PagerStats* stats = nullptr;      // where it counts; none: where the pager does
   std::uint32_t turn = 0;           // of its faults, for timing some of them
@@ -110,6 +111,9 @@ class Pager {
     const Sealer& sealer = kNoSeal;
   };
 
+  // How much it will ask for of the frames' transfer_memory().
+  [[nodiscard]] static std::size_t transfer_bytes(const Share& budget, const Sizes& sizes, const StagingConfig& staging,
+                                                  Code code) noexcept;
   static Expected<std::unique_ptr<Pager>> create(const Parts& parts, StagingConfig staging);
 
   // --- faults ---
@@ -141,6 +145,9 @@ class Pager {
   // In a process that has just been forked, of adopted pages: counts what is local, and guards what is clean again.
   // REQUIRES: nothing is staged, nobody else is inside.
   void inherit(PageRun pages) noexcept;
+  // In a process that has just been forked: what was read ahead is not here any more. REQUIRES: empty_staging() before
+  // the fork, nobody else is inside.
+  void forget_what_waits() noexcept;
   // Not the program's any more.
   void forget(PageRun pages) noexcept;
   // Around a call that may take pages away from the program, or fail: lock() takes the entries, and then the pages are

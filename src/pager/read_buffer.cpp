@@ -5,6 +5,8 @@
 #include <new>
 #include <span>
 
+#include "pager/transfer_memory.h"
+
 namespace comex {
 
 ReadBuffer::ReadBuffer(Memory& memory, Frames& frames, std::uint32_t pages) noexcept : frames_(frames) {
@@ -14,7 +16,7 @@ ReadBuffer::ReadBuffer(Memory& memory, Frames& frames, std::uint32_t pages) noex
   std::byte* const room = memory.own(groups * sizeof(Group));
   heads_ = reinterpret_cast<SlotNo*>(memory.own(slots * sizeof(SlotNo)));
   links_ = reinterpret_cast<SlotNo*>(memory.own(slots * sizeof(SlotNo)));
-  memory_ = memory.own(slots * kPageSize);
+  memory_ = transfer_memory(memory, frames, slots * kPageSize);
   if (room == nullptr || heads_ == nullptr || links_ == nullptr || memory_ == nullptr) return;
   groups_ = reinterpret_cast<Group*>(room);
   for (std::uint32_t i = 0; i < groups; ++i) new (&groups_[i]) Group;
@@ -166,6 +168,15 @@ void ReadBuffer::settle() noexcept {
     const std::lock_guard lock(mutex_);
     --group.pins;
     (void)notice(group);
+  }
+}
+
+void ReadBuffer::forget() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    if (groups_[i].state != State::here) continue;
+    clear(groups_[i]);
+    groups_[i].state = State::free;
   }
 }
 

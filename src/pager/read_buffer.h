@@ -52,6 +52,8 @@ class ReadBuffer {
   void progress() noexcept;
   // Waits for all that is under way.
   void settle() noexcept;
+  // All that is here, gone. REQUIRES: settled, and nobody else is inside.
+  void forget() noexcept;
 
  private:
   enum class State : std::uint8_t { free, filling, reading, here };

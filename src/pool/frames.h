@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -85,6 +86,10 @@ class Frames {
 
   // Whether a read from there costs no more than its bytes: there is nothing to be gained by reading more at once.
   [[nodiscard]] virtual bool is_near(NodeId) const noexcept { return false; }
+
+  // Page-aligned memory, zeros, never given back, from and to which pages are moved with a copy less; nullptr: there is
+  // no more of it, any other will do. In a forked child what was in it is zeros.
+  virtual std::byte* transfer_memory(std::size_t) noexcept { return nullptr; }
 
   // The transfer ends in Errc::disconnected: no link now, the frames may come back (wait_until_decided); in
   // Errc::fenced: they are lost.

@@ -30,7 +30,7 @@
 //   slab       Slab               its memory    shm: map it, in place of what was there
 //   back       NodeRef            lanes (tcp),  the node can be used (again)
 //                                 lanes, desks  relayed: the sockets of all lanes, then the desks (fabric/lane_desk.h)
-//                                 (relayed)
+//                                 (relayed)     A process that has a dock sends it on each of the sockets
 //   away       NodeRef            none          it cannot be used now; its frames may come back
 //   lost       NodeRef            none          its frames are gone for ever
 //   grant      Runs, runs         none          these are yours
@@ -65,7 +65,7 @@
 
 namespace comex::keeper_wire {
 
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 inline constexpr std::size_t kMaxMessage = 64 * 1024;
 inline constexpr std::size_t kMaxRuns = 4096;        // in one message: 48 KiB
 inline constexpr std::size_t kMaxDescriptors = 16;   // with one message
@@ -121,6 +121,7 @@ struct Welcome {
   std::uint32_t version = kVersion;
   std::uint32_t copies = 1;  // that chunks usually have
   Code code;                 // how pages are coded
+  bool relayed = false;      // some nodes are
 };
 
 // Text for people, cut to fit.

@@ -52,6 +52,7 @@ struct Room {
     std::atomic<std::uint64_t> desk{0};  // of one that is dormant: the address of its PokeDesk; 0: not yet
     std::atomic<bool> asks{false};       // to be woken now, whatever it has
     Account account;
+    std::atomic<std::uint32_t> docked{0};  // pages that it shares with the keeper, and that count as its own
     // A process that is awake asks the keeper to stop its other threads: the id of the thread that asks; 0: none. The
     // answer is the number of threads that were sent the signal, and one; 0: not yet.
     std::atomic<std::uint32_t> stop_for{0};
@@ -143,6 +144,7 @@ struct Room {
     owned.desk.store(0, std::memory_order_relaxed);
     owned.asks.store(false, std::memory_order_relaxed);
     owned.life.store(Life::dormant, std::memory_order_relaxed);
+    owned.docked.store(0, std::memory_order_relaxed);
     owned.stop_for.store(0, std::memory_order_relaxed);
     owned.stopped.store(0, std::memory_order_relaxed);
     owned.waits.store(Waits::no, std::memory_order_relaxed);

@@ -121,6 +121,7 @@ OutpostOwner Kept::outpost(OutpostConfig config) const {
   if (connect_keeper(name_, &socket) != Errc::ok) throw std::runtime_error("cannot reach the keeper");
   const Errc created = Outpost::create(std::move(socket), config, &made);
   if (created != Errc::ok) throw std::runtime_error("no outpost: " + std::string(to_string(created)));
+  if (made->relayed()) made->open_dock(Dock::kMostBytes);
   return OutpostOwner(made);
 }
 
@@ -149,6 +150,19 @@ std::vector<Run> take_exactly(Outpost& outpost, std::uint32_t frames) {
 
 namespace {
 
+// Where a page is read to and written from: memory that is good for that, if the outpost has some.
+class OnePage {
+ public:
+  explicit OnePage(Outpost& outpost) : data_(outpost.transfer_memory(kPageSize)) {
+    if (data_ == nullptr) data_ = other_.data();
+  }
+  [[nodiscard]] std::byte* data() { return data_; }
+
+ private:
+  alignas(kPageSize) std::array<std::byte, kPageSize> other_;
+  std::byte* data_;
+};
+
 // Calls f(page of the seed, where it is), one by one.
 template <typename F>
 bool for_each_page(const std::vector<Run>& runs, F&& f) {
@@ -164,7 +178,7 @@ bool for_each_page(const std::vector<Run>& runs, F&& f) {
 }  // namespace
 
 Errc write_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed) {
-  alignas(kPageSize) std::array<std::byte, kPageSize> page;
+  OnePage page(outpost);
   Errc result = Errc::ok;
   for_each_page(runs, [&](std::uint64_t number, Location where) {
     fill_page(page.data(), seed, number);
@@ -186,7 +200,7 @@ Errc write_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t se
 }
 
 bool has_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed) {
-  alignas(kPageSize) std::array<std::byte, kPageSize> page;
+  OnePage page(outpost);
   return for_each_page(runs, [&](std::uint64_t number, Location where) {
     const Reading reading(outpost);
     const Location place = outpost.place_of(where);
@@ -196,7 +210,7 @@ bool has_seed(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed
 }
 
 bool has_seed_in_time(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed) {
-  alignas(kPageSize) std::array<std::byte, kPageSize> page;
+  OnePage page(outpost);
   return for_each_page(runs, [&](std::uint64_t number, Location where) {
     Errc result = Errc::disconnected;
     for (const Deadline deadline(kPatience); result == Errc::disconnected && !deadline.passed();) {
@@ -211,7 +225,7 @@ bool has_seed_in_time(Outpost& outpost, const std::vector<Run>& runs, std::uint6
 }
 
 bool has_seed_at(Outpost& outpost, const std::vector<Run>& runs, const Run& which, std::uint64_t seed) {
-  alignas(kPageSize) std::array<std::byte, kPageSize> page;
+  OnePage page(outpost);
   return for_each_page(runs, [&](std::uint64_t number, Location where) {
     if (where.frame < which.first || which.first + which.count <= where.frame) return true;
     const Reading reading(outpost);
@@ -222,7 +236,7 @@ bool has_seed_at(Outpost& outpost, const std::vector<Run>& runs, const Run& whic
 }
 
 bool has_seed_everywhere(Outpost& outpost, const std::vector<Run>& runs, std::uint64_t seed, std::uint32_t copies) {
-  alignas(kPageSize) std::array<std::byte, kPageSize> page;
+  OnePage page(outpost);
   return for_each_page(runs, [&](std::uint64_t number, Location where) {
     const Reading reading(outpost);
     const Places places = outpost.places_of(where);

@@ -4,12 +4,19 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <thread>
 
 namespace comex {
 
-DeskClerk::DeskClerk(Pool& pool, NodeId node, std::uint64_t link, LaneDesk& desk, int socket)
-    : pool_(pool), node_(node), link_(link), desk_(desk), socket_(socket), spin_(pool.config().link.max_spin) {
+DeskClerk::DeskClerk(Pool& pool, FarDocks& docks, NodeId node, std::uint64_t link, LaneDesk& desk, int socket)
+    : pool_(pool),
+      docks_(docks),
+      node_(node),
+      link_(link),
+      desk_(desk),
+      socket_(socket),
+      spin_(pool.config().link.max_spin) {
   with_link([&](auto& way) {
     if (const auto known = way->enlist(desk_.pages); !known) {
       spdlog::warn("pages are copied once more: {}", known.error().message);
@@ -50,20 +57,28 @@ bool DeskClerk::take_all() {
 }
 
 bool DeskClerk::take(const LaneDesk::Request& asked, Slot& slot) {
-  const bool sensible = asked.direction <= Direction::write && asked.priority <= Priority::bulk &&
-                        asked.segments <= wire::kMaxSegments && asked.first_page < LaneDesk::kPages;
+  const bool sensible =
+      asked.direction <= Direction::write && asked.priority <= Priority::bulk && asked.segments <= wire::kMaxSegments;
   if (!sensible) return false;
-  std::uint64_t page = asked.first_page;
   for (std::size_t i = 0; i < asked.segments; ++i) {
     const Extent& extent = asked.extents[i];
-    if (page + extent.count > LaneDesk::kPages) return false;
-    slot.segments[i] = Segment{extent.first, extent.count, desk_.pages.data() + (page << kPageShift)};
-    page += extent.count;
+    std::byte* const local = find(asked.pages[i], extent.count);
+    if (local == nullptr) return false;
+    slot.segments[i] = Segment{extent.first, extent.count, local};
   }
   slot.transfer.direction = asked.direction;
   slot.transfer.priority = asked.priority;
   slot.transfer.segments = std::span(slot.segments).first(asked.segments);
   return with_link([&](auto& way) { way->submit(slot.transfer); });
+}
+
+std::byte* DeskClerk::find(std::uint32_t page, std::uint32_t count) {
+  const bool docked = (page & LaneDesk::kOnDock) != 0;
+  if (docked && dock_ == nullptr) hear(MSG_DONTWAIT);  // it was sent before anything was asked for
+  if (docked && dock_ == nullptr) return nullptr;
+  const std::span<std::byte> memory = docked ? dock_->memory() : std::span<std::byte>(desk_.pages);
+  const std::uint64_t first = page & ~LaneDesk::kOnDock;
+  return first + count <= memory.size() >> kPageShift ? memory.data() + (first << kPageShift) : nullptr;
 }
 
 bool DeskClerk::answer_oldest() {
@@ -98,14 +113,36 @@ void DeskClerk::wait_for_more() {
   const auto more = [&] { return desk_.asked.load(std::memory_order_acquire) != taken_; };
   if (!spin_.spin(more)) {
     desk_.answerer_sleeps.store(1);
-    std::array<char, 64> bytes;
-    if (desk_.asked.load() == taken_) {
-      const ssize_t got = ::recv(socket_, bytes.data(), bytes.size(), 0);
-      ended_ = got == 0 || (got < 0 && errno != EINTR);
-    }
+    if (desk_.asked.load() == taken_) hear(0);
     desk_.answerer_sleeps.store(0, std::memory_order_relaxed);
   }
   spin_.observe(Clock::now() - start);
+}
+
+void DeskClerk::hear(int flags) {
+  std::array<char, 64> bytes;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;
+  iovec part{bytes.data(), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(socket_, &message, flags | MSG_CMSG_CLOEXEC);
+  if (got <= 0) {
+    const bool nothing = got < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK);
+    ended_ = ended_ || !nothing;
+    return;
+  }
+  const cmsghdr* const with = CMSG_FIRSTHDR(&message);
+  if (with == nullptr || with->cmsg_type != SCM_RIGHTS) return;
+  int number = -1;
+  std::memcpy(&number, CMSG_DATA(with), sizeof number);
+  const Fd file(number);
+  if (dock_ != nullptr) return;  // once
+  auto dock = docks_.open(node_, link_, file);
+  if (dock) dock_ = *std::move(dock);
+  if (!dock) spdlog::warn("{}", dock.error().message);
 }
 
 }  // namespace comex

@@ -175,7 +175,7 @@ KeeperServer::Ready KeeperServer::prepare(Process& process, Node& node, FrameNo 
 bool KeeperServer::tell_node(Process& process, Node& node) {
   kw::Node message;
   message.id = node.id;
-  message.medium = node.shm() ? kw::Medium::shm : is_relayed(node) ? kw::Medium::relayed : kw::Medium::tcp;
+  message.medium = node.shm() ? kw::Medium::shm : is_relayed(node.url) ? kw::Medium::relayed : kw::Medium::tcp;
   message.slab_order = static_cast<std::uint8_t>(node.info.slab_order);
   message.frames = node.info.frames;
   message.name.assign(node.url.text());

@@ -125,6 +125,7 @@ class Keeping {
     KeeperConfig keeping;
     keeping.backup = options_.backup;
     keeping.code = options_.code;
+    keeping.relay = options_.relay;
     keeping.on_last_gone = [this] { (void)eventfd_write(gone_.get(), 1); };
     keeping.is_known = [this](pid_t pid) { return has_account(room_, static_cast<std::uint32_t>(pid)); };
     auto keeper = KeeperServer::start(*pool_, std::move(keeping));

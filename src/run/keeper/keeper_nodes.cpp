@@ -116,16 +116,21 @@ void KeeperServer::forget_session(const Node& node) {
 
 // --- lanes ---
 
-bool KeeperServer::is_relayed(const Node& node) const {
-  return node.url.scheme == Url::Scheme::rdma || (config_.relay && !node.shm());
+bool KeeperServer::is_relayed(const Url& url) const {
+  return url.scheme == Url::Scheme::rdma || (config_.relay && url.scheme != Url::Scheme::unix_socket);
+}
+
+bool KeeperServer::relays() const {
+  const auto& nodes = pool_.config().nodes;
+  return std::any_of(nodes.begin(), nodes.end(), [this](const Url& url) { return is_relayed(url); });
 }
 
 void KeeperServer::open_lanes(Process& process, const Node& node, KeptNode& kept) {
   if (!node.standing || node.shm() || kept.state != KeptNode::Lanes::none || Clock::now() < kept.try_at) return;
   kept.state = KeptNode::Lanes::opening;
   kept.link = node.link;
-  opener_->open(
-      LaneOpener::Job{process.number(), node.id, node.link, node.url, node.session, config_.lanes, is_relayed(node)});
+  opener_->open(LaneOpener::Job{process.number(), node.id, node.link, node.url, node.session, config_.lanes,
+                                is_relayed(node.url)});
 }
 
 // Those who need lanes and have none: because opening them failed, the node was away, or they broke too soon again.

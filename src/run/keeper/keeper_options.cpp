@@ -33,6 +33,7 @@ std::string to_bytes(const KeeperOptions& options) {
             {"command", options.command},
             {"log", options.log},
             {"profile", options.profile},
+            {"relay", options.relay},
             {"summary", options.summary},
             {"later", options.later}};
   for (const Url& url : options.pool.nodes) json["nodes"].push_back(url.text());
@@ -68,6 +69,7 @@ Expected<KeeperOptions> keeper_options_from(const std::string& bytes) {
     json.at("command").get_to(options.command);
     json.at("log").get_to(options.log);
     json.at("profile").get_to(options.profile);
+    json.at("relay").get_to(options.relay);
     json.at("summary").get_to(options.summary);
     json.at("later").get_to(options.later);
     return options;

@@ -39,6 +39,7 @@ struct KeeperOptions {
   std::string command;   // ... and its arguments
   std::string log;       // level
   std::string profile;   // a file: what an earlier run did, and what this one does; empty: none
+  bool relay = false;    // see KeeperConfig
   bool summary = false;  // say on stderr what happened, at the end
   bool later = false;    // the pool was seen, and is for when a process needs it; if it is away then, it may come back
 

@@ -329,7 +329,7 @@ bool KeeperServer::greet(Process& process, const kw::Hello& hello, const Receive
     if (backup_) fds.push_back(backup_->map_file());
   }
   const Code code = config_.code;
-  const kw::Welcome welcome{kw::kVersion, code.coded() ? 1 : pool_.config().copies, code};
+  const kw::Welcome welcome{kw::kVersion, code.coded() ? 1 : pool_.config().copies, code, relays()};
   const bool heir = fds.empty();
   bool sent = process.send(kw::Type::welcome, welcome, std::move(fds)) && (heir || tell_disk(process));
   if (sent && tidy_) sent = process.send(kw::Type::tidy, kw::Tidy{1});

@@ -191,7 +191,8 @@ class KeeperServer {
   void link_broke(Node& node);
   void lose(const Node& node);
   void forget_session(const Node& node);
-  [[nodiscard]] bool is_relayed(const Node& node) const;
+  [[nodiscard]] bool is_relayed(const Url& url) const;
+  [[nodiscard]] bool relays() const;
   void open_lanes(Process& process, const Node& node, KeptNode& kept);
   void retry_lanes();
   void take_lanes();

@@ -62,7 +62,7 @@ void LaneRelay::serve(Lane& lane) {
   void* const at = ::mmap(nullptr, sizeof(LaneDesk), PROT_READ | PROT_WRITE, MAP_SHARED, lane.memory.get(), 0);
   if (at != MAP_FAILED) {
     auto& desk = *static_cast<LaneDesk*>(at);
-    DeskClerk(pool_, lane.node, lane.link, desk, lane.socket.get()).serve();
+    DeskClerk(pool_, docks_, lane.node, lane.link, desk, lane.socket.get()).serve();
     desk.over.store(1);
     ::munmap(at, sizeof(LaneDesk));
   } else {

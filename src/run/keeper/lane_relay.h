@@ -1,6 +1,7 @@
 // Lanes to a node that only the keeper can reach: over RDMA ("RDMA and programs" in docs/design-notes.md). A process
-// has a desk that it shares with the keeper (fabric/lane_desk.h); a thread of the keeper moves the pages over the
-// pool's link, which knows the memory of the desk: a device takes them from there, and brings them there.
+// has a desk that it shares with the keeper (fabric/lane_desk.h), and a dock (fabric/dock.h); a thread of the keeper
+// moves the pages over the pool's link, which knows their memory: a device takes them from there, and brings them
+// there.
 //
 // A lane belongs to one link. When the pool has replaced that, the lane ends: so after a session was resumed, nothing
 // that was asked for on older lanes has an effect ("Coming back" in docs/design-notes.md). A lane that the keeper ends
@@ -19,6 +20,7 @@
 #include "base/expected.h"
 #include "base/fd.h"
 #include "pool/pool.h"
+#include "run/keeper/far_dock.h"
 
 namespace comex {
 
@@ -31,7 +33,7 @@ class LaneRelay {
   };
 
   // REQUIRES: the pool outlives this.
-  explicit LaneRelay(Pool& pool) : pool_(pool) {}
+  explicit LaneRelay(Pool& pool) : pool_(pool), docks_(pool) {}
   // Ends all lanes, when what is being moved has been.
   ~LaneRelay();
   LaneRelay(const LaneRelay&) = delete;
@@ -53,6 +55,7 @@ class LaneRelay {
   void bury_dead();
 
   Pool& pool_;
+  FarDocks docks_;
   std::mutex mutex_;       // guards lanes_
   std::list<Lane> lanes_;  // those that are over are taken out when the next is opened
 };

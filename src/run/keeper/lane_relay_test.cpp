@@ -4,12 +4,16 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "base/wait_ready.h"
@@ -18,6 +22,7 @@
 #include "pool/fake_link_test.h"
 #include "pool/kept_member_test.h"
 #include "run/keeper/keeper_lanes.h"
+#include "run/packet.h"
 
 namespace comex {
 namespace {
@@ -60,7 +65,7 @@ class LaneRelayTest : public ::testing::Test {
     if (!end) throw std::runtime_error(end.error().message);
     keepers_ = end->socket.duplicate();
     desk_ = DeskLane::map(end->memory.get());
-    lane_.emplace(std::move(end->socket), *desk_, lanes_.broken_word(), Nanos(50'000));
+    lane_.emplace(std::move(end->socket), *desk_, &dock_, lanes_.broken_word(), Nanos(50'000));
     lanes_.add(*lane_);
   }
   ~LaneRelayTest() override {
@@ -101,6 +106,7 @@ class LaneRelayTest : public ::testing::Test {
   comex::Run run_;
   std::uint64_t link_ = 0;
   LaneSet lanes_{kPatience};
+  Dock dock_;  // there is none, but in DockedLaneTest
   std::optional<DeskLane> lane_;
   LaneDesk* desk_ = nullptr;
   Fd keepers_;  // as the keeper has it, to end the lane
@@ -170,7 +176,7 @@ TEST_F(LaneRelayTest, more_segments_than_there_can_be_end_it) {
 
 TEST_F(LaneRelayTest, pages_beyond_the_desk_end_it) {
   auto request = sensible();
-  request.first_page = LaneDesk::kPages;
+  request.pages[0] = LaneDesk::kPages;
   ask(request);
   EXPECT_TRUE(ends());
 }
@@ -178,7 +184,7 @@ TEST_F(LaneRelayTest, pages_beyond_the_desk_end_it) {
 TEST_F(LaneRelayTest, segments_that_leave_the_desk_end_it) {
   auto request = sensible();
   request.segments = 2;
-  request.first_page = LaneDesk::kPages - 1;
+  request.pages[1] = LaneDesk::kPages - 1;
   request.extents[1] = Extent{run_.first, UINT32_MAX};
   ask(request);
   EXPECT_TRUE(ends());
@@ -187,6 +193,13 @@ TEST_F(LaneRelayTest, segments_that_leave_the_desk_end_it) {
 TEST_F(LaneRelayTest, more_requests_than_there_is_room_for_end_it) {
   desk_->asked.store(LaneDesk::kRequests + 1);
   (void)::send(keepers_.get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  EXPECT_TRUE(ends());
+}
+
+TEST_F(LaneRelayTest, pages_in_a_dock_that_nobody_has_sent_end_it) {
+  auto request = sensible();
+  request.pages[0] = LaneDesk::kOnDock;
+  ask(request);
   EXPECT_TRUE(ends());
 }
 
@@ -240,6 +253,143 @@ TEST_F(LaneRelayTest, a_relay_that_goes_ends_its_lanes) {
   EXPECT_EQ(see_lane_end(keepers_.get()), LaneEnd::clean);
   Pages pages(1, 1);
   EXPECT_EQ(move(Direction::write, 0, pages), Errc::disconnected);
+}
+
+// A process with a dock.
+class DockedLaneTest : public LaneRelayTest {
+ protected:
+  DockedLaneTest() {
+    EXPECT_EQ(dock_.open(Dock::make_file(kDockBytes), kDockBytes), Errc::ok);
+    send(dock_.file());
+    void* const at = ::mmap(nullptr, kDockBytes, PROT_READ | PROT_WRITE, MAP_SHARED, dock_.file(), 0);
+    keepers_dock_ = static_cast<std::byte*>(at);
+  }
+  ~DockedLaneTest() override { ::munmap(keepers_dock_, kDockBytes); }
+  // As OutpostNode::use_lanes().
+  void send(int file) const {
+    char one = 0;
+    const std::array part{iovec{&one, sizeof one}};
+    EXPECT_EQ(send_packet(lane_->fd(), part, std::array{file}), Errc::ok);
+  }
+  std::byte* take(std::uint32_t pages, int fill) {
+    std::byte* const memory = dock_.take(std::size_t{pages} << kPageShift);
+    std::memset(memory, fill, std::size_t{pages} << kPageShift);
+    return memory;
+  }
+  // What is behind a page of the dock for the keeper and its device.
+  [[nodiscard]] std::byte* behind(const std::byte* page) const {
+    const auto number = dock_.find(page, 1);
+    return number ? keepers_dock_ + (std::size_t{*number} << kPageShift) : nullptr;
+  }
+  [[nodiscard]] bool desk_is_untouched() const {
+    return std::all_of(desk_->pages.begin(), desk_->pages.end(), [](std::byte b) { return b == std::byte{0}; });
+  }
+
+  static constexpr std::size_t kDockBytes = std::size_t{600} << kPageShift;
+  std::byte* keepers_dock_ = nullptr;
+};
+
+TEST_F(DockedLaneTest, pages_in_the_dock_are_not_copied) {
+  std::byte* const out = take(200, 3);
+  std::byte* const in = take(200, 4);
+  const Segment there{run_.first + 5, 200, out};
+  ASSERT_EQ(move(Direction::write, std::span(&there, 1)), Errc::ok);
+  const Segment back{run_.first + 5, 200, in};
+  ASSERT_EQ(move(Direction::read, std::span(&back, 1)), Errc::ok);
+  EXPECT_EQ(std::memcmp(in, out, std::size_t{200} << kPageShift), 0);
+  EXPECT_EQ(in[0], std::byte{3});
+  EXPECT_TRUE(desk_is_untouched());
+}
+
+TEST_F(DockedLaneTest, others_come_by_way_of_the_desk_in_one_transfer_with_them) {
+  std::byte* const docked = take(2, 0);
+  Pages out(5, 9);
+  ASSERT_EQ(move(Direction::write, 0, out), Errc::ok);
+  Pages in(3);
+  const std::array<Segment, 4> back{Segment{run_.first, 1, in.page(0)}, Segment{run_.first + 3, 1, docked},
+                                    Segment{run_.first + 1, 2, in.page(1)},
+                                    Segment{run_.first + 4, 1, docked + kPageSize}};
+  ASSERT_EQ(move(Direction::read, back), Errc::ok);
+  EXPECT_TRUE(in.are(9));
+  EXPECT_EQ(docked[0], std::byte{12});
+  EXPECT_EQ(docked[kPageSize], std::byte{13});
+}
+
+// The node is slow, the process gives up, and uses its memory for something else; then the pages come.
+TEST_F(DockedLaneTest, what_comes_after_a_read_was_given_up_touches_nothing) {
+  Pages out(2, 30);
+  ASSERT_EQ(move(Direction::write, 0, out), Errc::ok);
+  cluster_[0].hold_transfers(true);
+  std::byte* const in = take(2, 1);
+  std::byte* const late = behind(in);
+  const Segment segment{run_.first, 2, in};
+  Transfer transfer(Direction::read, std::span(&segment, 1));
+  lanes_.submit(transfer, 0);
+  ASSERT_TRUE(eventually([&] { return cluster_[0].pending() == 1; }));
+  lanes_.sever(Errc::timeout);
+  ASSERT_EQ(transfer.result(), Errc::timeout);
+  std::memset(in, 2, 2 * kPageSize);
+  cluster_[0].hold_transfers(false);
+  ASSERT_TRUE(eventually([&] { return desk_->over.load() != 0; }));
+  EXPECT_EQ(late[0], std::byte{30}) << "it came";
+  EXPECT_EQ(in[0], std::byte{2});
+  EXPECT_EQ(in[2 * kPageSize - 1], std::byte{2});
+  EXPECT_EQ(dock_.find(in, 2), std::nullopt);
+}
+
+// What was to be written is what is written, late as it may be, and can be read by others all the while.
+TEST_F(DockedLaneTest, a_write_that_was_given_up_takes_what_was_there_then) {
+  cluster_[0].hold_transfers(true);
+  std::byte* const out = take(3, 7);
+  const Segment segment{run_.first, 3, out};
+  Transfer transfer(Direction::write, std::span(&segment, 1));
+  std::atomic<bool> reading{true};
+  std::atomic<std::uint64_t> wrong{0};
+  std::jthread reader([&] {
+    while (reading.load()) wrong += static_cast<volatile std::byte*>(out)[kPageSize] != std::byte{7};
+  });
+  lanes_.submit(transfer, 0);
+  ASSERT_TRUE(eventually([&] { return cluster_[0].pending() == 1; }));
+  lanes_.sever(Errc::timeout);
+  reading.store(false);
+  reader.join();
+  EXPECT_EQ(wrong.load(), 0U);
+  std::memset(out, 8, 3 * kPageSize);
+  cluster_[0].hold_transfers(false);
+  ASSERT_TRUE(eventually([&] { return desk_->over.load() != 0; }));
+  EXPECT_EQ(byte_of(0), std::byte{7});
+  EXPECT_EQ(byte_of(2), std::byte{7});
+}
+
+// The keeper says when nothing is under way any more: then nothing has to be parted with.
+TEST_F(DockedLaneTest, a_lane_that_is_over_leaves_the_dock_whole) {
+  std::byte* const in = take(1, 1);
+  const Segment segment{run_.first, 1, in};
+  ASSERT_EQ(move(Direction::read, std::span(&segment, 1)), Errc::ok);
+  cluster_[0].die();
+  ASSERT_TRUE(eventually([&] { return desk_->over.load() != 0 || move(Direction::read, {&segment, 1}) != Errc::ok; }));
+  ASSERT_TRUE(eventually([&] { return desk_->over.load() != 0; }));
+  EXPECT_EQ(move(Direction::read, std::span(&segment, 1)), Errc::disconnected);
+  EXPECT_NE(dock_.find(in, 1), std::nullopt);
+}
+
+TEST_F(DockedLaneTest, pages_beyond_the_dock_end_it) {
+  auto request = sensible();
+  request.pages[0] = LaneDesk::kOnDock | (kDockBytes >> kPageShift);
+  ask(request);
+  EXPECT_TRUE(ends());
+}
+
+TEST_F(LaneRelayTest, a_dock_that_could_shrink_is_none) {
+  const Fd file(::memfd_create("unsealed", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(file.get(), kPageSize), 0);
+  char one = 0;
+  const std::array part{iovec{&one, sizeof one}};
+  ASSERT_EQ(send_packet(lane_->fd(), part, std::array{file.get()}), Errc::ok);
+  auto request = sensible();
+  request.pages[0] = LaneDesk::kOnDock;
+  ask(request);
+  EXPECT_TRUE(ends());
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ Waker::Use Waker::look() {
     const std::uint32_t pid = owned.pid.load(std::memory_order_acquire);
     if (pid == 0) continue;
     if (owned.stop_for.load(std::memory_order_acquire) != 0) stop_threads(owned);
-    const std::uint64_t pages = private_pages(pid);
+    const std::uint64_t pages = private_pages(pid) + owned.docked.load(std::memory_order_relaxed);
     const std::uint64_t charged = owned.account.local.load(std::memory_order_relaxed);
     use.all += std::max(pages, charged);
     use.elsewhere += pages > charged ? pages - charged : 0;

@@ -90,6 +90,24 @@ TEST(RoomAccounts, a_process_that_begins_again_has_its_account_cleared) {
   EXPECT_EQ(first->life, Room::Life::dormant);
 }
 
+// The kernel takes it for shared memory, which is nobody's.
+TEST(Waker, what_a_process_shares_with_the_keeper_is_taken_off_the_budget) {
+  constexpr std::uint64_t kBudget = 10'000'000;
+  constexpr std::uint32_t kDocked = 1'000'000;
+  auto room = std::make_unique<Room>();
+  Room::Owned* const owned = room->open_account(static_cast<std::uint32_t>(getpid()));
+  owned->life = Room::Life::awake;
+  owned->docked = kDocked;
+  const Waker waker(*room, kBudget);
+  const Deadline patience(std::chrono::seconds(20));
+  const auto taken_off = [&] {
+    const std::uint64_t limit = room->budget.limit;
+    return limit > 0 && limit <= kBudget - kDocked;
+  };
+  while (!taken_off() && !patience.passed()) std::this_thread::sleep_for(Millis(1));
+  EXPECT_TRUE(taken_off()) << room->budget.limit;
+}
+
 struct Beginner {
   Room room;
   PokeDesk desk;

@@ -11,6 +11,7 @@
 
 #include "base/wait_ready.h"
 #include "run/lifeline.h"
+#include "run/own_descriptors.h"
 
 namespace comex {
 namespace {
@@ -61,6 +62,11 @@ Errc Outpost::create(Fd socket, const OutpostConfig& config, Outpost** made) noe
 
 void Outpost::destroy(Outpost* outpost) noexcept {
   outpost->~Outpost();
+}
+
+void Outpost::open_dock(std::size_t bytes) noexcept {
+  const std::lock_guard received(own_descriptors.mutex);
+  (void)dock_.open(own_descriptors.adopt(Dock::make_file(bytes)), bytes);
 }
 
 OutpostNode* Outpost::find(NodeId node) const noexcept {

@@ -38,6 +38,7 @@
 
 #include "base/fd.h"
 #include "base/mutex.h"
+#include "fabric/dock.h"
 #include "pool/erasure.h"
 #include "pool/frames.h"
 #include "run/backup_map.h"
@@ -78,6 +79,16 @@ class Outpost final : public Frames {
   // For tests; a program's outpost lives as long as the program. Its frames go back to the keeper.
   static void destroy(Outpost* outpost) noexcept;
 
+  // Whether pages of some nodes are moved by the keeper. Then it is worth while to have a dock (fabric/dock.h) of so
+  // many bytes, of which transfer_memory() is. Without one they are copied once more. REQUIRES: it has none, and nobody
+  // else is inside.
+  [[nodiscard]] bool relayed() const noexcept { return relayed_; }
+  void open_dock(std::size_t bytes) noexcept;
+  // 0: there is none.
+  [[nodiscard]] std::uint32_t dock_pages() const noexcept {
+    return static_cast<std::uint32_t>(dock_.bytes() >> kPageShift);
+  }
+
   // --- see pool/frames.h ---
   std::optional<Run> take(std::uint32_t want) noexcept override;
   void put_back(const Run& run) noexcept override;
@@ -100,6 +111,7 @@ class Outpost final : public Frames {
   void end_reads(std::uint32_t ticket) noexcept override { ages_.leave(ticket); }
   Errc wait_until_readable(Location home, const Deadline& deadline) noexcept override;
   [[nodiscard]] bool is_near(NodeId node) const noexcept override;
+  std::byte* transfer_memory(std::size_t bytes) noexcept override { return dock_.take(bytes); }
   void submit(NodeId node, Transfer& transfer) noexcept override;
   void poll(NodeId node) noexcept override;
   Errc wait(NodeId node, Transfer& transfer) noexcept override;
@@ -133,7 +145,8 @@ class Outpost final : public Frames {
   Errc send_heir(int socket) noexcept;
   Errc take_heir(int socket) noexcept;
   // The child has the same outpost, with nothing at hand, and tcp nodes away until the keeper has sent lanes. What
-  // parent and child both hold must be written by neither. An error: the child has no memory to speak of any more.
+  // parent and child both hold must be written by neither. What was in transfer_memory() is zeros. An error: the child
+  // has no memory to speak of any more.
   Errc after_fork_in_child() noexcept;
 
  private:
@@ -217,6 +230,8 @@ class Outpost final : public Frames {
   std::uint32_t copies_ = 1;
   Code code_;
   Workrooms workrooms_;  // where there is a code
+  bool relayed_ = false;
+  Dock dock_;
   std::atomic<bool> tidy_{false};
   std::atomic<std::uint32_t> heard_{0};     // late places that can be used: ChunkEntry::since
   std::atomic<std::uint64_t> measured_{0};  // reads, since another copy than the usual was

@@ -80,6 +80,10 @@ Errc Outpost::after_fork_in_child() noexcept {
   socket_ = own_descriptors.adopt(std::move(heir_socket_));
   lifeline_ = grasp_lifeline(heir_lifeline_.get());  // the parent's is not mapped here
   heir_lifeline_.reset();
+  if (dock_.is_open()) {
+    own_descriptors.drop(dock_.file());
+    if (dock_.renew(own_descriptors.adopt(Dock::make_file(dock_.bytes()))) != Errc::ok) return Errc::io;
+  }
   welcomed_ = false;
   asked_ = 0;
   heirs_due_ = 0;

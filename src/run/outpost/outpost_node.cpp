@@ -21,6 +21,12 @@ bool may_write_to(const Segment& segment) noexcept {
                                                                      << kPageShift;
 }
 
+bool send_dock(int lane, int file) noexcept {
+  char one = 0;
+  const std::array parts{iovec{&one, sizeof one}};
+  return send_packet(lane, parts, std::array{file}) == Errc::ok;
+}
+
 }  // namespace
 
 OutpostNode::OutpostNode(const keeper_wire::Node& told, const OutpostLinkConfig& config, std::atomic<bool>* mapped)
@@ -120,7 +126,7 @@ Errc OutpostNode::map(std::uint32_t slab, int memory) noexcept {
   return window_.map(slab, memory);
 }
 
-Errc OutpostNode::use_lanes(ReceivedFds& fds) noexcept {
+Errc OutpostNode::use_lanes(ReceivedFds& fds, Dock& dock) noexcept {
   close(Errc::disconnected);
   const bool desks = told_.medium == keeper_wire::Medium::relayed;
   const std::size_t count = desks ? fds.size() / 2 : fds.size();
@@ -135,7 +141,9 @@ Errc OutpostNode::use_lanes(ReceivedFds& fds) noexcept {
   for (std::size_t i = 0; i < count && desks; ++i) {
     LaneDesk* const desk = DeskLane::map(fds.take(count + i).get());
     if (desk == nullptr) return Errc::io;
-    desks_[i].emplace(own_descriptors.adopt(fds.take(i)), *desk, lanes_->broken_word(), config_.max_spin);
+    Fd socket = own_descriptors.adopt(fds.take(i));
+    const bool docked = dock.file() >= 0 && send_dock(socket.get(), dock.file());
+    desks_[i].emplace(std::move(socket), *desk, docked ? &dock : nullptr, lanes_->broken_word(), config_.max_spin);
     lanes_->add(*desks_[i]);
   }
   Errc expected = Errc::disconnected;  // not if it is lost

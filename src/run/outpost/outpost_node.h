@@ -62,7 +62,8 @@ class OutpostNode {
   Errc use_window(int fence) noexcept;
   // Errc::invalid: there is no such slab. REQUIRES: nobody uses frames of what is mapped there now.
   Errc map(std::uint32_t slab, int memory) noexcept;
-  Errc use_lanes(ReceivedFds& fds) noexcept;
+  // `dock`: of this process, for lanes to the keeper.
+  Errc use_lanes(ReceivedFds& fds, Dock& dock) noexcept;
   Errc use_file(Fd file) noexcept;
   // Open again with what there is. shm only.
   void reopen() noexcept;

@@ -126,6 +126,7 @@ bool Outpost::hear_welcome(std::span<const std::byte> message, ReceivedFds& fds)
   if (!welcome.code.valid()) return false;
   copies_ = welcome.copies;
   code_ = welcome.code;
+  relayed_ = welcome.relayed;
   if (code_.coded() && !workrooms_.made()) {
     std::byte* const memory = config_.own(config_.context, Workrooms::bytes(code_));
     if (memory == nullptr) return false;
@@ -202,7 +203,7 @@ bool Outpost::hear_of_node(kw::Type type, std::span<const std::byte> message, Re
   switch (type) {
     case kw::Type::back:
       node->must_report = false;
-      if (fds.size() > 0) return node->use_lanes(fds) == Errc::ok;
+      if (fds.size() > 0) return node->use_lanes(fds, dock_) == Errc::ok;
       node->reopen();
       return true;
     case kw::Type::away: give_up(*node, Errc::disconnected); return true;

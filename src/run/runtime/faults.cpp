@@ -15,8 +15,8 @@
 namespace comex::runtime {
 
 bool equip(Faulter& faulter) noexcept {
-  constexpr std::size_t kBounceBytes = (1 + Faulter::kMostAlong) * kPageSize;
-  if (faulter.bounce == nullptr) faulter.bounce = process.own.take(kBounceBytes);
+  if (faulter.bounce == nullptr) faulter.bounce = process.outpost->transfer_memory(Faulter::kBounceBytes);
+  if (faulter.bounce == nullptr) faulter.bounce = process.own.take(Faulter::kBounceBytes);
   return faulter.bounce != nullptr;
 }
 

@@ -63,6 +63,15 @@ StagingConfig staging_for(std::uint64_t pages) {
   return config;
 }
 
+// For all that is on its way, and for so many threads: what others bring is copied once more.
+void open_dock(const Pager::Sizes& sizes, const StagingConfig& staging) {
+  constexpr std::size_t kThreads = 16;
+  const std::size_t bytes = Pager::transfer_bytes(*process.budget, sizes, staging, process.outpost->code()) +
+                            kThreads * Faulter::kBounceBytes;
+  process.outpost->open_dock(std::min(bytes, Dock::kMostBytes));
+  process.owned->docked.store(process.outpost->dock_pages(), std::memory_order_relaxed);
+}
+
 std::byte* own(void*, std::size_t bytes) {
   return process.own.take(bytes);
 }
@@ -253,6 +262,9 @@ void prepare_process(const Standing* threads) noexcept {
   }
   process.budget = new Share(process.room->budget, process.owned->account);
   process.threads = new Threads(process.own.take(Threads::bytes()), process.own.take(Threads::stack_bytes()));
+  const Pager::Sizes sizes{tuning.prefetch > 0 ? tuning.prefetch - 1 : 0, tuning.buffer};
+  const StagingConfig staging = staging_for(process.budget->whole());
+  if (process.outpost->relayed()) open_dock(sizes, staging);
   auto pager = Pager::create(
       {.memory = process.memory,
        .frames = *process.outpost,
@@ -260,9 +272,9 @@ void prepare_process(const Standing* threads) noexcept {
        .victims = *make_victims(process.room->evict, process.memory, kMostBlocks, *process.budget).release(),
        .prefetcher = choose_prefetcher(),
        .pins = *process.threads,
-       .sizes = {tuning.prefetch > 0 ? tuning.prefetch - 1 : 0, tuning.buffer},
+       .sizes = sizes,
        .sealer = make_sealer(*process.room)},
-      staging_for(process.budget->whole()));
+      staging);
   if (!pager) stop("no memory for the runtime");
   process.pager = pager->release();
   process.pager->count_in(process.owned->record.tallies[0].pager);

@@ -65,6 +65,8 @@ void begin_child(ThreadState& mine) noexcept {
     stop("the keeper of this program has no room for a child");
   }
   begin_playing();
+  process.owned->docked.store(process.outpost->dock_pages(), std::memory_order_relaxed);
+  if (process.outpost->dock_pages() > 0) process.pager->forget_what_waits();
   process.memory.close();
   if (open_memory(process.memory.delivery()) != Errc::ok) stop("a child has no right to userfaultfd");
   layout.enlist_again();
