@@ -57,6 +57,14 @@ TEST_F(RunRefusal, a_program_that_the_runtime_cannot_be_loaded_into) {
   expect(run({}, loader_cache), 2, "statically linked");
 }
 
+// It is not told by a signal. Who may raise the limit is not concerned.
+TEST_F(RunRefusal, a_limit_of_the_size_of_files) {
+  Process process({"/bin/sh", "-c", "ulimit -f 1000; exec " COMEX_BINARY " run /bin/true"}, folder_.path("."));
+  const auto code = process.wait();
+  EXPECT_TRUE(code == 0 || code == 2) << *code;
+  EXPECT_EQ(process.errors().find("raise ulimit -f") != std::string::npos, code == 2) << process.errors();
+}
+
 TEST_F(RunRefusal, an_option_that_there_is_not) {
   expect(run({"--bogus"}), 2, "unknown option '--bogus'; see `comex run --help`");
   expect(run({"--local", "64M", "--lokal=2"}), 2, "unknown option '--lokal=2'");

@@ -26,6 +26,16 @@ TEST_F(RunRelayed, the_checker_finds_nothing) {
   EXPECT_EQ(program.wait(Millis(60'000)), 0) << program.errors();
 }
 
+// What the runtime shares with its keeper is a file. Then it does without, in each child, too; and the program is not
+// told by a signal.
+TEST_F(RunRelayed, a_program_whose_files_must_be_short) {
+  add_node();
+  const std::string run = std::string(COMEX_BINARY) + " run --relayed --at-once --local 16M --pool " + urls();
+  const std::string check = std::string(COMEX_CHECKER) + " --seed 23 --threads 2 --set 64 --seconds 1";
+  Process program({"/bin/sh", "-c", "ulimit -S -f 1000; exec " + run + " -- " + check}, folder_.path("."));
+  EXPECT_EQ(program.wait(Millis(60'000)), 0) << program.errors();
+}
+
 // Reads and writes are given up while the keeper still waits for them.
 class RunRelayedCopies : public RunRelayed, public testing::WithParamInterface<const char*> {
  protected:

@@ -1,6 +1,7 @@
 #include "fabric/desk_lane.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -51,10 +52,11 @@ bool DeskLane::ask(Transfer& transfer) noexcept {
   if (number - done_.load(std::memory_order_acquire) == LaneDesk::kRequests) return false;
   LaneDesk::Request& request = desk_.requests[number % LaneDesk::kRequests];
   Asked asked{&transfer};
+  const bool dock = dock_ != nullptr && desk_.docked.load(std::memory_order_relaxed) != 0;
   std::uint32_t others = 0;
   for (std::size_t i = 0; i < transfer.segments.size(); ++i) {
     const Segment& segment = transfer.segments[i];
-    const auto docked = dock_ != nullptr ? dock_->find(segment.local, segment.count) : std::nullopt;
+    const auto docked = dock ? dock_->find(segment.local, segment.count) : std::nullopt;
     request.extents[i] = Extent{segment.first, segment.count};
     request.pages[i] = docked ? LaneDesk::kOnDock | *docked : others;
     if (docked) asked.docked |= std::uint64_t{1} << i;
@@ -144,6 +146,14 @@ bool DeskLane::sleep(const Deadline& deadline, Errc* error) noexcept {
 
 // --- the end ---
 
+// And with it all that it had asked a device for.
+bool DeskLane::peer_has_ended() const noexcept {
+  ucred who{};
+  socklen_t size = sizeof who;
+  const bool known = ::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0;
+  return known && ::kill(who.pid, 0) != 0 && errno == ESRCH;
+}
+
 void DeskLane::part_with(const Asked& asked) noexcept {
   const auto over = [this] { return desk_.over.load(std::memory_order_acquire) != 0; };
   for (std::size_t i = 0; i < asked.transfer->segments.size() && !over(); ++i) {
@@ -151,7 +161,7 @@ void DeskLane::part_with(const Asked& asked) noexcept {
     const Segment& segment = asked.transfer->segments[i];
     if (dock_->part(segment.local, segment.count)) continue;
     // Without memory, only the other end can say that it leaves these pages alone: in a moment, for the lane is shut.
-    while (!over()) {
+    while (!over() && !peer_has_ended()) {
       const timespec nap{0, kLookAgainNs};
       ::nanosleep(&nap, nullptr);
     }

@@ -57,6 +57,7 @@ class DeskLane final : public Lane {
   void copy_out(const Asked& asked) const noexcept;
   // The other end may still be at it. Waits, if it has to, until it is not.
   void part_with(const Asked& asked) noexcept;
+  [[nodiscard]] bool peer_has_ended() const noexcept;
   [[nodiscard]] std::byte* page(std::uint32_t number) const noexcept {
     return desk_.pages.data() + (std::size_t{number} << kPageShift);
   }

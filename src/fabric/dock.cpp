@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -15,6 +16,9 @@ Dock::~Dock() {
 }
 
 Fd Dock::make_file(std::size_t bytes) noexcept {
+  // Beyond that a file brings a signal, which would end the program.
+  rlimit most{};
+  if (::getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur < bytes) return {};
   Fd file(::memfd_create("comex-dock", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const bool made = file && ::ftruncate(file.get(), static_cast<off_t>(bytes)) == 0 &&
                     ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;

@@ -31,7 +31,7 @@ class Dock {
   Dock(const Dock&) = delete;
   Dock& operator=(const Dock&) = delete;
 
-  // A file to be one: zeros, of a size that nobody can change. Empty: see errno.
+  // A file to be one: zeros, of a size that nobody can change. Empty: it cannot be had.
   static Fd make_file(std::size_t bytes) noexcept;
   // REQUIRES: not open; `file` is from make_file(bytes), of whole pages, at most kMostBytes.
   Errc open(Fd file, std::size_t bytes) noexcept;
@@ -43,6 +43,10 @@ class Dock {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   // For the other end; -1: there is none.
   [[nodiscard]] int file() const noexcept { return file_.get(); }
+  // What the other end may lock.
+  [[nodiscard]] std::uint32_t shared_pages() const noexcept {
+    return file_ ? static_cast<std::uint32_t>(bytes_ >> kPageShift) : 0;
+  }
 
   // Whole pages; nullptr if there are no more.
   std::byte* take(std::size_t bytes) noexcept;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,6 +111,38 @@ TEST_F(DockTest, renew_givesAChildMemoryOfItsOwn) {
     EXPECT_EQ(status, 0) << with_file;
     EXPECT_EQ(*page, std::byte{3});
   }
+}
+
+// A child of one that has parted with pages, too.
+TEST_F(DockTest, renew_afterPagesWerePartedWith) {
+  std::byte* const pages = dock_.take(kBytes);
+  std::memset(pages, 3, kBytes);
+  ASSERT_TRUE(dock_.part(pages + kPageSize, 1));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (dock_.renew(Dock::make_file(kBytes)) != Errc::ok) ::_exit(1);
+    for (std::size_t at = 0; at < kBytes; ++at) {
+      if (pages[at] != std::byte{0}) ::_exit(2);
+    }
+    ::_exit(dock_.find(pages, 200) ? 0 : 3);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(pages[kPageSize], std::byte{3});
+}
+
+// The kernel would say so with a signal that ends the program.
+TEST_F(DockTest, makeFile_doesWithoutWhereFilesMayNotBeThatLong) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit most{kBytes - 1, kBytes - 1};
+    ::setrlimit(RLIMIT_FSIZE, &most);
+    ::_exit(Dock::make_file(kBytes) ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(DockTest, makeFile_cannotChangeItsSize) {

@@ -45,6 +45,7 @@ struct LaneDesk {
   // Written by the end that answers.
   alignas(64) std::atomic<std::uint32_t> answered;  // requests, ever
   std::atomic<std::uint32_t> answerer_sleeps;
+  std::atomic<std::uint32_t> docked;             // it has the dock: pages there can be named
   std::atomic<std::uint32_t> over;               // nothing is under way, and nothing will be answered any more
   std::array<std::uint16_t, kRequests> results;  // Errc
 

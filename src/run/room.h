@@ -130,6 +130,13 @@ struct Room {
     }
     return nullptr;
   }
+  // Whether another process may share so many pages with the keeper: all together a quarter of the budget.
+  [[nodiscard]] bool may_dock(std::uint64_t pages) const noexcept {
+    constexpr std::uint64_t kShare = 4;
+    const std::uint32_t last = used.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < last; ++i) pages += accounts[i].docked.load(std::memory_order_relaxed);
+    return pages <= std::max(budget.limit.load(), budget.whole.load()) / kShare;
+  }
   // REQUIRES: its process is gone.
   void close_account(Owned& owned) noexcept {
     clear(owned);

@@ -47,6 +47,7 @@ bool DeskClerk::take_all() {
     const std::uint32_t asked = desk_.asked.load(std::memory_order_acquire);
     if (asked == taken_) return true;
     if (asked - answered_ > LaneDesk::kRequests) return false;
+    if (taken_ == 0) hear(MSG_DONTWAIT);  // the dock was sent before anything was asked for
     const LaneDesk::Request request = desk_.requests[taken_ % LaneDesk::kRequests];
     // As it is now: it may change, and the compiler must not look again.
     std::atomic_signal_fence(std::memory_order_acq_rel);
@@ -74,7 +75,6 @@ bool DeskClerk::take(const LaneDesk::Request& asked, Slot& slot) {
 
 std::byte* DeskClerk::find(std::uint32_t page, std::uint32_t count) {
   const bool docked = (page & LaneDesk::kOnDock) != 0;
-  if (docked && dock_ == nullptr) hear(MSG_DONTWAIT);  // it was sent before anything was asked for
   if (docked && dock_ == nullptr) return nullptr;
   const std::span<std::byte> memory = docked ? dock_->memory() : std::span<std::byte>(desk_.pages);
   const std::uint64_t first = page & ~LaneDesk::kOnDock;
@@ -127,7 +127,7 @@ void DeskClerk::hear(int flags) {
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control.data();
-  message.msg_controllen = control.size();
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // there is room for two, of which one would be lost
   const ssize_t got = ::recvmsg(socket_, &message, flags | MSG_CMSG_CLOEXEC);
   if (got <= 0) {
     const bool nothing = got < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK);
@@ -141,8 +141,9 @@ void DeskClerk::hear(int flags) {
   const Fd file(number);
   if (dock_ != nullptr) return;  // once
   auto dock = docks_.open(node_, link_, file);
-  if (dock) dock_ = *std::move(dock);
-  if (!dock) spdlog::warn("{}", dock.error().message);
+  if (!dock) return spdlog::warn("pages are copied once more: {}", dock.error().message);
+  dock_ = *std::move(dock);
+  desk_.docked.store(1, std::memory_order_relaxed);
 }
 
 }  // namespace comex

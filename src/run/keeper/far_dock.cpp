@@ -12,13 +12,15 @@ namespace comex {
 Expected<std::shared_ptr<FarDock>> FarDock::open(Pool& pool, NodeId node, std::uint64_t link, const Fd& file) {
   constexpr int kFixed = F_SEAL_SHRINK | F_SEAL_GROW;
   struct stat found {};
-  const bool fixed = (::fcntl(file.get(), F_GET_SEALS) & kFixed) == kFixed && ::fstat(file.get(), &found) == 0;
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);  // -1: not a file of memory
+  const bool fixed = seals >= 0 && (seals & kFixed) == kFixed && ::fstat(file.get(), &found) == 0;
   const auto bytes = static_cast<std::size_t>(found.st_size);
   if (!fixed || bytes == 0 || bytes > Dock::kMostBytes || bytes % kPageSize != 0) {
     return Error{Errc::invalid, "what a process wants its pages moved to is no memory that could be used for it"};
   }
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (at == MAP_FAILED) return system_error("no memory for a lane");
+  ::madvise(at, bytes, MADV_DONTDUMP);  // with --encrypt the keeper has pages nowhere else as they are
   return std::shared_ptr<FarDock>(new FarDock(pool, node, link, {static_cast<std::byte*>(at), bytes}));
 }
 

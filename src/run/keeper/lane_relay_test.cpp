@@ -2,6 +2,7 @@
 // behind it is a fake, for the relay does not care.
 #include "run/keeper/lane_relay.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
@@ -263,6 +265,7 @@ class DockedLaneTest : public LaneRelayTest {
     send(dock_.file());
     void* const at = ::mmap(nullptr, kDockBytes, PROT_READ | PROT_WRITE, MAP_SHARED, dock_.file(), 0);
     keepers_dock_ = static_cast<std::byte*>(at);
+    EXPECT_TRUE(eventually([&] { return desk_->docked.load() != 0; }));
   }
   ~DockedLaneTest() override { ::munmap(keepers_dock_, kDockBytes); }
   // As OutpostNode::use_lanes().
@@ -380,16 +383,36 @@ TEST_F(DockedLaneTest, pages_beyond_the_dock_end_it) {
   EXPECT_TRUE(ends());
 }
 
+// Its pages are copied by way of the desk, and the lane goes on.
 TEST_F(LaneRelayTest, a_dock_that_could_shrink_is_none) {
-  const Fd file(::memfd_create("unsealed", MFD_CLOEXEC));
-  ASSERT_EQ(::ftruncate(file.get(), kPageSize), 0);
+  std::FILE* const on_disk = std::tmpfile();
+  const Fd in_memory(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  for (const int file : {::fileno(on_disk), in_memory.get()}) {
+    ASSERT_EQ(::ftruncate(file, kPageSize), 0);
+    char one = 0;
+    const std::array part{iovec{&one, sizeof one}};
+    ASSERT_EQ(send_packet(lane_->fd(), part, std::array{file}), Errc::ok);
+    Pages pages(1, 1);
+    EXPECT_EQ(move(Direction::write, 0, pages), Errc::ok);
+  }
+  std::fclose(on_disk);
+  EXPECT_EQ(desk_->docked.load(), 0U);
+}
+
+// Descriptors that come besides are not kept.
+TEST_F(DockedLaneTest, more_files_than_one_are_closed) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
   char one = 0;
   const std::array part{iovec{&one, sizeof one}};
-  ASSERT_EQ(send_packet(lane_->fd(), part, std::array{file.get()}), Errc::ok);
-  auto request = sensible();
-  request.pages[0] = LaneDesk::kOnDock;
-  ask(request);
-  EXPECT_TRUE(ends());
+  const Fd first(ends[0]);
+  {
+    const Fd second(ends[1]);
+    ASSERT_EQ(send_packet(lane_->fd(), part, std::array{second.get(), second.get()}), Errc::ok);
+  }
+  Pages pages(1, 1);
+  ASSERT_EQ(move(Direction::write, 0, pages), Errc::ok);
+  EXPECT_TRUE(wait_ready(first.get(), POLLIN, Deadline(kPatience))) << "nobody has the other end of the pipe any more";
 }
 
 }  // namespace

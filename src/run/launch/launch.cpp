@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <new>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "node/arena.h"
+#include "run/chunk_map.h"
 #include "run/keeper/keeper_listen.h"
 #include "run/launch/orphan.h"
 #include "run/room.h"
@@ -21,15 +23,39 @@
 namespace comex {
 namespace {
 
+// The limit of files' sizes is the program's. Ours are in memory, and large, though little of them is used: while this
+// lives, and in what is begun meanwhile, the limit is as high as it may be.
+class LongFiles {
+ public:
+  LongFiles() {
+    if (getrlimit(RLIMIT_FSIZE, &before_) != 0 || before_.rlim_cur == RLIM_INFINITY) return;
+    const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
+    const rlimit most{before_.rlim_max, before_.rlim_max};
+    raised_ = setrlimit(RLIMIT_FSIZE, &none) == 0 || setrlimit(RLIMIT_FSIZE, &most) == 0;
+  }
+  ~LongFiles() {
+    if (raised_) setrlimit(RLIMIT_FSIZE, &before_);
+  }
+  LongFiles(const LongFiles&) = delete;
+  LongFiles& operator=(const LongFiles&) = delete;
+
+  // To be asked before: the kernel's answer would be a signal.
+  static Expected<void> check(std::size_t bytes) {
+    rlimit most{};
+    if (getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur >= bytes) return {};
+    return Error{Errc::invalid,
+                 fmt::format("files of {} are needed, of which little is used; raise ulimit -f", format_size(bytes))};
+  }
+
+ private:
+  rlimit before_{};
+  bool raised_ = false;
+};
+
 Expected<Room*> make_room(const Launch& launch, Fd* file) {
   const bool traced = launch.trace || !launch.keeper.profile.empty();
   const std::size_t bytes = Room::bytes(traced);
-  // To be asked before: the kernel's answer would be a signal.
-  rlimit largest{};
-  if (traced && getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < bytes) {
-    return Error{Errc::invalid, fmt::format("{} needs files of {}, of which little is used; raise ulimit -f",
-                                            launch.trace ? "--trace" : "--profile", format_size(bytes))};
-  }
+  if (auto enough = LongFiles::check(std::max(bytes, ChunkMap::kBytes)); !enough) return std::move(enough).error();
   Fd fd(memfd_create(Room::kFile, MFD_CLOEXEC));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return system_error("cannot make memory to share");
   void* const memory = mmap(nullptr, sizeof(Room), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
@@ -79,6 +105,7 @@ KeeperReport wait_for_report(const Fd& from) {
 }  // namespace
 
 Expected<std::string> start_keeper(const Launch& launch, const std::string& executable) {
+  const LongFiles long_files;
   const bool own_node = launch.keeper.pool.nodes.empty();
   if (own_node) {
     if (auto enough = Arena::check_files(launch.keeper.own_memory); !enough) return std::move(enough).error();

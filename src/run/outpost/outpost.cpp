@@ -66,7 +66,9 @@ void Outpost::destroy(Outpost* outpost) noexcept {
 
 void Outpost::open_dock(std::size_t bytes) noexcept {
   const std::lock_guard received(own_descriptors.mutex);
-  (void)dock_.open(own_descriptors.adopt(Dock::make_file(bytes)), bytes);
+  Fd file = own_descriptors.adopt(Dock::make_file(bytes));
+  const int number = file.get();
+  if (dock_.open(std::move(file), bytes) != Errc::ok) own_descriptors.drop(number);
 }
 
 OutpostNode* Outpost::find(NodeId node) const noexcept {

@@ -84,10 +84,7 @@ class Outpost final : public Frames {
   // else is inside.
   [[nodiscard]] bool relayed() const noexcept { return relayed_; }
   void open_dock(std::size_t bytes) noexcept;
-  // 0: there is none.
-  [[nodiscard]] std::uint32_t dock_pages() const noexcept {
-    return static_cast<std::uint32_t>(dock_.bytes() >> kPageShift);
-  }
+  [[nodiscard]] const Dock& dock() const noexcept { return dock_; }
 
   // --- see pool/frames.h ---
   std::optional<Run> take(std::uint32_t want) noexcept override;
@@ -145,9 +142,9 @@ class Outpost final : public Frames {
   Errc send_heir(int socket) noexcept;
   Errc take_heir(int socket) noexcept;
   // The child has the same outpost, with nothing at hand, and tcp nodes away until the keeper has sent lanes. What
-  // parent and child both hold must be written by neither. What was in transfer_memory() is zeros. An error: the child
-  // has no memory to speak of any more.
-  Errc after_fork_in_child() noexcept;
+  // parent and child both hold must be written by neither. What was in transfer_memory() is zeros. `docked`: whether it
+  // may have a dock, if its parent has. An error: the child has no memory to speak of any more.
+  Errc after_fork_in_child(bool docked = true) noexcept;
 
  private:
   Outpost(Fd socket, const OutpostConfig& config, Run* at_hand, Run* returns, Run* sending, std::byte* buffer,

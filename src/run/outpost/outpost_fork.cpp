@@ -73,7 +73,7 @@ void Outpost::after_fork_in_parent() noexcept {
   tend_mutex_.unlock();
 }
 
-Errc Outpost::after_fork_in_child() noexcept {
+Errc Outpost::after_fork_in_child(bool docked) noexcept {
   // No other thread is here; those of the parent that waited for a lock will never come.
   for (Mutex* const mutex : {&tend_mutex_, &frames_mutex_, &returns_mutex_}) new (mutex) Mutex;
   own_descriptors.drop(socket_.get());
@@ -82,7 +82,11 @@ Errc Outpost::after_fork_in_child() noexcept {
   heir_lifeline_.reset();
   if (dock_.is_open()) {
     own_descriptors.drop(dock_.file());
-    if (dock_.renew(own_descriptors.adopt(Dock::make_file(dock_.bytes()))) != Errc::ok) return Errc::io;
+    Fd file = docked ? own_descriptors.adopt(Dock::make_file(dock_.bytes())) : Fd();
+    const int number = file.get();
+    const Errc renewed = dock_.renew(std::move(file));
+    if (dock_.file() < 0) own_descriptors.drop(number);
+    if (renewed != Errc::ok) return renewed;
   }
   welcomed_ = false;
   asked_ = 0;

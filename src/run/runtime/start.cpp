@@ -63,13 +63,17 @@ StagingConfig staging_for(std::uint64_t pages) {
   return config;
 }
 
-// For all that is on its way, and for so many threads: what others bring is copied once more.
+// For all that is on its way, and for some threads: what others bring is copied once more.
 void open_dock(const Pager::Sizes& sizes, const StagingConfig& staging) {
-  constexpr std::size_t kThreads = 16;
-  const std::size_t bytes = Pager::transfer_bytes(*process.budget, sizes, staging, process.outpost->code()) +
-                            kThreads * Faulter::kBounceBytes;
-  process.outpost->open_dock(std::min(bytes, Dock::kMostBytes));
-  process.owned->docked.store(process.outpost->dock_pages(), std::memory_order_relaxed);
+  constexpr std::uint64_t kMostThreads = 16;
+  constexpr std::uint64_t kShare = 64;
+  const std::uint64_t threads = (process.budget->whole() << kPageShift) / kShare / Faulter::kBounceBytes;
+  const std::size_t wanted = Pager::transfer_bytes(*process.budget, sizes, staging, process.outpost->code()) +
+                             std::min(threads, kMostThreads) * Faulter::kBounceBytes;
+  const std::size_t bytes = std::min(wanted, Dock::kMostBytes);
+  if (!process.room->may_dock(bytes >> kPageShift)) return;
+  process.outpost->open_dock(bytes);
+  process.owned->docked.store(process.outpost->dock().shared_pages(), std::memory_order_relaxed);
 }
 
 std::byte* own(void*, std::size_t bytes) {

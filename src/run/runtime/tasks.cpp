@@ -60,13 +60,15 @@ void begin_child(ThreadState& mine) noexcept {
   process.budget->change(process.room->budget, process.owned->account);
   begin_record(process.owned);
   begin_trace();
-  if (process.outpost->after_fork_in_child() != Errc::ok) {
+  const Dock& dock = process.outpost->dock();
+  const bool docked = process.room->may_dock(dock.bytes() >> kPageShift);
+  if (process.outpost->after_fork_in_child(docked) != Errc::ok) {
     if (process.outpost->keeper_gone()) stop_without_keeper();
     stop("the keeper of this program has no room for a child");
   }
   begin_playing();
-  process.owned->docked.store(process.outpost->dock_pages(), std::memory_order_relaxed);
-  if (process.outpost->dock_pages() > 0) process.pager->forget_what_waits();
+  process.owned->docked.store(dock.shared_pages(), std::memory_order_relaxed);
+  if (dock.is_open()) process.pager->forget_what_waits();
   process.memory.close();
   if (open_memory(process.memory.delivery()) != Errc::ok) stop("a child has no right to userfaultfd");
   layout.enlist_again();
