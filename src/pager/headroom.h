@@ -47,8 +47,9 @@ class Headroom {
 
  private:
   static constexpr std::uint64_t kUsedUp = 64;  // so much can come at once
-  static constexpr std::uint64_t kMemory =
-      64;  // what was needed is forgotten by one in so many, with each turn of work
+  // What was needed is forgotten by one in so many, with each turn of work: of a program that has filled its memory as
+  // fast as it could, by the time that it has had 32 MiB taken away.
+  static constexpr std::uint64_t kMemory = 16;
 
   std::atomic<std::uint64_t> room_{UINT64_MAX};  // all there may be, until something is known
   std::uint64_t need_ = 0;

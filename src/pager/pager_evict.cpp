@@ -40,9 +40,9 @@ struct Pager::Taken {
 
 // Blocks that are taken and still locked: a few pages of each are discarded together, with one shootdown.
 struct Pager::Load {
-  static constexpr std::size_t kMostBlocks = 16;
-  static constexpr std::size_t kEnoughPages = kBlockPages;
-  static constexpr std::size_t kEnoughRuns = 64;
+  static constexpr std::size_t kMostBlocks = 32;
+  static constexpr std::size_t kEnoughPages = 2 * kBlockPages;  // with more there is no more to be gained
+  static constexpr std::size_t kEnoughRuns = 128;
 
   void add(const Taken& taken) noexcept {
     blocks[count++] = taken;

@@ -379,7 +379,7 @@ void UffdMemory::wake(PageNo page) noexcept {
 }
 
 Errc UffdMemory::discard(std::span<const PageRun> pages) noexcept {
-  constexpr std::size_t kMost = 64;
+  constexpr std::size_t kMost = 192;  // with one call, and one shootdown
   while (!pages.empty()) {
     std::array<iovec, kMost> ranges;
     const std::size_t count = std::min(pages.size(), kMost);
