@@ -28,9 +28,11 @@ class Memory {
  public:
   virtual ~Memory() = default;
 
-  // Puts pages where there are none, all or nothing, with the bytes at `from`. Guarded: a write to them is a fault.
-  // Errc::invalid if the program has no such memory any more.
+  // Puts pages where there are none, with the bytes at `from`. Guarded: a write to them is a fault; all or nothing.
+  // Those that are not may have been written by the time that the rest is refused: they stay. Errc::invalid if the
+  // program has no such memory any more.
   virtual Errc place(PageRun pages, const std::byte* from, bool guarded) noexcept = 0;
+  // Where one is already it stays: touched after it was mapped, and before the kernel knew that it is ours.
   virtual Errc place_zeros(PageRun pages) noexcept = 0;
   // When this returns, no thread can write to those of the pages that are there without a fault.
   virtual Errc guard(PageRun pages) noexcept = 0;

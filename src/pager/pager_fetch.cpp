@@ -72,11 +72,7 @@ struct Pager::Group {
 Served Pager::touch(PageNo page, Word& word, Faulter& faulter) noexcept {
   Group group(Miss{.page = page, .from = Miss::From::zeros, .offset = faulter.offset}, word, {});
   gather(group, Entry(PageState::untouched), faulter);
-  const Slots there = group.place(0, [&](PageRun run, std::uint32_t) {
-    const Errc placed = memory_.place_zeros(run);
-    // There already: touched after it was mapped, and before the kernel knew that it is ours.
-    return placed == Errc::busy && run.count == 1 ? Errc::ok : placed;
-  });
+  const Slots there = group.place(0, [&](PageRun run, std::uint32_t) { return memory_.place_zeros(run); });
   tell_mapped(group, there, 0, faulter);
   budget_.release(group.count - static_cast<std::uint32_t>(std::popcount(there)));
   for (std::uint32_t i = 0; i < group.count; ++i) {

@@ -186,7 +186,8 @@ Errc UffdMemory::place(PageRun pages, const std::byte* from, bool guarded) noexc
       if (copy.copy <= 0) sched_yield();
       continue;
     }
-    if (done > 0) {
+    // What may have been written since stays.
+    if (done > 0 && guarded) {
       const PageRun part{pages.first, done >> kPageShift};
       (void)discard(std::span(&part, 1));
     }
@@ -196,9 +197,18 @@ Errc UffdMemory::place(PageRun pages, const std::byte* from, bool guarded) noexc
 }
 
 Errc UffdMemory::place_zeros(PageRun pages) noexcept {
-  for (std::uint64_t done = 0; done < pages.count; done += kZeros) {
-    const PageRun part{pages.first + done, std::min<std::uint64_t>(kZeros, pages.count - done)};
-    if (const Errc placed = place(part, zeros.data(), false); placed != Errc::ok) return placed;
+  while (pages.count > 0) {
+    uffdio_copy copy{};
+    copy.dst = start_of(pages);
+    copy.src = reinterpret_cast<std::uintptr_t>(zeros.data());
+    copy.len = std::min<std::uint64_t>(kZeros, pages.count) << kPageShift;
+    const int error = ioctl(uffd_, UFFDIO_COPY, &copy) == 0 ? 0 : errno;
+    if (error != 0 && error != EAGAIN && error != EEXIST) return reason(error);
+    // EEXIST, too, may be of a page behind some that were placed.
+    const std::uint64_t placed = copy.copy > 0 ? static_cast<std::uint64_t>(copy.copy) >> kPageShift : 0;
+    const std::uint64_t done = placed == 0 && error == EEXIST ? 1 : placed;
+    if (done == 0) sched_yield();  // the layout is being changed this moment
+    pages = PageRun{pages.first + done, pages.count - done};
   }
   return Errc::ok;
 }

@@ -104,9 +104,11 @@ TEST_P(UffdMemoryTest, place_guardedFaultsOnWritesOnly) {
 
 TEST_P(UffdMemoryTest, place_whereOneIs) {
   ASSERT_EQ(memory_.place(run(1, 1), pages_of('a', 1).data(), false), Errc::ok);
-  EXPECT_EQ(memory_.place(run(0, 3), pages_of('b', 3).data(), false), Errc::busy);
+  EXPECT_EQ(memory_.place(run(0, 3), pages_of('b', 3).data(), true), Errc::busy);
   EXPECT_EQ(first_byte(1), 'a');
   EXPECT_FALSE(can_read(0)) << "all or nothing";
+  EXPECT_EQ(memory_.place(run(0, 3), pages_of('b', 3).data(), false), Errc::busy);
+  EXPECT_EQ(first_byte(0), 'b') << "a thread may have written to it since";
 }
 
 TEST_P(UffdMemoryTest, place_whereNoMemoryIs) {
@@ -118,6 +120,16 @@ TEST_P(UffdMemoryTest, zeros) {
   ASSERT_EQ(memory_.place_zeros(run(0, kPages)), Errc::ok);
   EXPECT_EQ(first_byte(kPages - 1), 0);
   EXPECT_TRUE(can_write(kPages - 1));
+}
+
+TEST_P(UffdMemoryTest, zeros_whereSomeAre) {
+  for (const std::uint64_t page : {3, 4, 40}) {
+    ASSERT_EQ(memory_.place(run(page, 1), pages_of('a', 1).data(), false), Errc::ok);
+  }
+  ASSERT_EQ(memory_.place_zeros(run(0, kPages)), Errc::ok);
+  for (std::uint64_t page = 0; page < kPages; ++page) {
+    EXPECT_EQ(first_byte(page), page == 3 || page == 4 || page == 40 ? 'a' : 0) << page;
+  }
 }
 
 TEST_P(UffdMemoryTest, guard_withHoles) {
