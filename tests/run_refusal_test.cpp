@@ -65,6 +65,12 @@ TEST_F(RunRefusal, a_limit_of_the_size_of_files) {
   EXPECT_EQ(process.errors().find("raise ulimit -f") != std::string::npos, code == 2) << process.errors();
 }
 
+TEST_F(RunRefusal, a_limit_of_addresses) {
+  Process process({"/bin/sh", "-c", "ulimit -v 8000000; exec " COMEX_BINARY " run /bin/true"}, folder_.path("."));
+  EXPECT_EQ(process.wait(), 2);
+  EXPECT_NE(process.errors().find("ulimit -v"), std::string::npos) << process.errors();
+}
+
 TEST_F(RunRefusal, an_option_that_there_is_not) {
   expect(run({"--bogus"}), 2, "unknown option '--bogus'; see `comex run --help`");
   expect(run({"--local", "64M", "--lokal=2"}), 2, "unknown option '--lokal=2'");

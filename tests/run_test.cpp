@@ -450,7 +450,7 @@ print(os.waitpid(pid, 0)[1])
 // What the kernel refuses changes nothing.
 TEST_P(RunTest, a_program_may_not_lock_its_memory) {
   const auto script = folder_.file("refused.py", kPaged + R"(
-import ctypes
+import ctypes, os, resource
 status = open_status()
 data = bytearray(24_000_000)
 for i in range(0, len(data), 4096): data[i] = i // 4096 % 251
@@ -459,9 +459,20 @@ more = bytearray(24_000_000)
 for i in range(0, len(data), 4096): more[i] = i // 4096 % 251
 paged(status)
 print(ctypes.CDLL(None).mlockall(1 | 8), paged(status))
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
+if os.geteuid() == 0: os.setresuid(65534, 65534, 65534)
+address = ctypes.addressof(ctypes.c_char.from_buffer(data))
+print(ctypes.CDLL(None).mlock(ctypes.c_void_p(address), ctypes.c_size_t(len(data))), paged(status))
 print(sum(data[i] != i // 4096 % 251 or more[i] != data[i] for i in range(0, len(data), 4096)))
 )");
-  expect_both_ways(script, "-1\n-1 True\n0\n");
+  expect_both_ways(script, "-1\n-1 True\n-1 True\n0\n");
+}
+
+// There is no room for the runtime in such a process: it does without.
+TEST_P(RunTest, a_program_limits_its_addresses) {
+  const auto script =
+      folder_.file("limited", "#!/bin/sh\nulimit -v 4000000\npython3 -c 'print(sum(bytearray(20_000_000)))'\n", 0755);
+  expect_same("16M", {script});
 }
 
 // It goes on with what it has, and so must the runtime, which needs descriptors for every process and for new memory.

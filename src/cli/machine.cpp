@@ -107,6 +107,19 @@ Finding check_memory_files() {
                  "raise the limits of this container or user"};
 }
 
+// What is too little for the runtime would be left alone by it, one program after the other.
+Finding check_addresses() {
+  rlimit limit{};
+  (void)getrlimit(RLIMIT_AS, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY) return Finding{"addresses", Verdict::ok, "no limit", ""};
+  Finding finding{"addresses", Verdict::ok, fmt::format("at most {} (ulimit -v)", format_size(limit.rlim_cur)), ""};
+  if (limit.rlim_cur > OwnMemory::kReserve) return finding;
+  finding.verdict = Verdict::missing;
+  finding.remedy = fmt::format("comex needs {} of them in each process, which take no memory: `ulimit -v unlimited`",
+                               format_size(OwnMemory::kReserve));
+  return finding;
+}
+
 // --- comforts ---
 
 // Programs that use io_uring or AIO wait for their pages inside the kernel.
@@ -207,7 +220,8 @@ std::string watcher_program() {
 }
 
 std::vector<Finding> check_needs(Delivery delivery) {
-  return {check_kernel(), check_userfaultfd(delivery), check_dispatch(), check_memory_files(), check_runtime()};
+  return {check_kernel(),       check_userfaultfd(delivery), check_dispatch(),
+          check_memory_files(), check_addresses(),           check_runtime()};
 }
 
 std::optional<std::string> first_missing(const std::vector<Finding>& findings) {

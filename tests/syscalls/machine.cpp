@@ -130,6 +130,10 @@ CASE(memory_policy) {
   EVICTED_OR_SKIP(syscall(SYS_get_mempolicy, mode, nodes, 1024, nullptr, 0));
   EVICTED(syscall(SYS_set_mempolicy, 0, nullptr, 0));
   result("mode %d", *mode);
+  constexpr int kOfPage = 3;  // MPOL_F_NODE | MPOL_F_ADDR
+  char* const page = place<char>(4096);
+  EVICTED(syscall(SYS_get_mempolicy, mode, nullptr, 0, page + 4000, kOfPage));
+  result("on node %d", *mode);
 }
 
 CASE(keys) {

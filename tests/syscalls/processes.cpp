@@ -112,6 +112,30 @@ CASE(vfork_evicted) {
   });
 }
 
+// The parent goes on when the child has become another program.
+CASE(vfork_waits) {
+  int order[2];
+  must(pipe(order), "pipe");
+  Command command;
+  evict();
+  const pid_t child = vfork();
+  if (child == 0) {
+    usleep(100'000);
+    if (write(order[1], "child ", 6) != 6) _exit(98);
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDOUT_FILENO);
+    execve(command.path, command.arguments, command.environment);
+    _exit(99);
+  }
+  must(write(order[1], "parent", 6), "write");
+  int status = 0;
+  must(waitpid(child, &status, 0), "waitpid");
+  char text[13] = {};
+  must(read(order[0], text, 12), "read");
+  result("%s, exit %d", text, WEXITSTATUS(status));
+  close(order[0]), close(order[1]);
+}
+
 CASE(clone_with_evicted_stack) {
   constexpr std::size_t kStack = 65536;
   char* stack = static_cast<char*>(place_bytes(kStack, 16));

@@ -664,3 +664,46 @@ CASE_APART(cancelled_while_it_waits_for_a_while) {
   pthread_join(thread, &in_time);
   result("in time: %ld", reinterpret_cast<long>(in_time));
 }
+
+namespace {
+
+struct Interrupted {
+  int from;
+  std::atomic<int> thread{0};
+};
+
+void* read_until_interrupted(void* argument) {
+  auto& mine = *static_cast<Interrupted*>(argument);
+  char byte = 0;
+  mine.thread = gettid();
+  const ssize_t got = read(mine.from, &byte, 1);
+  return reinterpret_cast<void*>(got == -1 ? long{errno} : 0L);
+}
+
+void* wait_for_ever(void*) {
+  for (;;) pause();
+}
+
+}  // namespace
+
+// Others may have been cancelled meanwhile.
+CASE_APART(interrupted_after_another_was_cancelled) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  must(sigaction(SIGUSR1, &action, nullptr), "sigaction");
+  int ends[2];
+  must(pipe(ends), "pipe");
+  Interrupted reader{ends[0]};
+  pthread_t reading{}, other{};
+  check(pthread_create(&reading, nullptr, read_until_interrupted, &reader) == 0, "pthread_create");
+  while (reader.thread == 0) usleep(1000);
+  usleep(20'000);  // most likely it reads by now
+  check(pthread_create(&other, nullptr, wait_for_ever, nullptr) == 0, "pthread_create");
+  check(pthread_cancel(other) == 0, "pthread_cancel");
+  pthread_join(other, nullptr);
+  check(pthread_kill(reading, SIGUSR1) == 0, "pthread_kill");
+  void* error = nullptr;
+  pthread_join(reading, &error);
+  result("%s", std::strerror(static_cast<int>(reinterpret_cast<long>(error))));
+  close(ends[0]), close(ends[1]);
+}

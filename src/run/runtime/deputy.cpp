@@ -61,7 +61,7 @@ void Deputy::serve_for_ever(void* argument) {
 }
 
 void Deputy::request(ThreadState& state, Function function, void* argument) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Kept kept(state);
   state_ = &state;
   function_ = function;
   argument_ = argument;

@@ -36,6 +36,20 @@ class Deputy {
     }
   }
 
+  // For as long as it lives, a task that is apart has the deputy to itself, between its requests, too: for one that
+  // leaves behind what others' requests would wait for. REQUIRES: there is a deputy if the task is apart.
+  class Kept {
+   public:
+    explicit Kept(ThreadState& state) noexcept;
+    ~Kept();
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+
+   private:
+    ThreadState& state_;
+    const bool keeps_;
+  };
+
   // By which descriptors go to a task that is apart, and where they come out.
   [[nodiscard]] int out() const noexcept { return out_.get(); }
   [[nodiscard]] int in() const noexcept { return in_.get(); }
@@ -50,7 +64,7 @@ class Deputy {
   void request(ThreadState& state, Function function, void* argument) noexcept;
   [[noreturn]] static void serve_for_ever(void* deputy);
 
-  Mutex mutex_;     // held by who asks
+  Mutex mutex_;     // held by who asks, or has it kept
   Mutex starting_;  // of two that begin, one does
   std::atomic<std::uint32_t> turn_{idle};
   std::atomic<std::uint32_t> thread_{0};  // its number; the kernel makes it 0 when it ends, or executes a program
@@ -62,6 +76,18 @@ class Deputy {
 };
 
 extern Deputy deputy;
+
+inline Deputy::Kept::Kept(ThreadState& state) noexcept : state_(state), keeps_(state.apart && !state.keeps_deputy) {
+  if (!keeps_) return;
+  deputy.mutex_.lock();
+  state_.keeps_deputy = true;
+}
+
+inline Deputy::Kept::~Kept() {
+  if (!keeps_) return;
+  state_.keeps_deputy = false;
+  deputy.mutex_.unlock();
+}
 
 // What a task does itself if it has the descriptors of the process.
 template <typename F>

@@ -77,7 +77,8 @@ ThreadState* direct_thread() noexcept {
   (void)syscall(SYS_getppid);
 }
 
-std::int64_t once(ThreadState& state, const Call& call, PageRun pages, bool write) noexcept {
+// `handled`: a handler of the program's has run meanwhile.
+std::int64_t once(ThreadState& state, const Call& call, PageRun pages, bool write, bool& handled) noexcept {
   const auto& a = call.arguments;
   std::int64_t result = kNotDirect;
   state.waiting = true;
@@ -92,7 +93,8 @@ std::int64_t once(ThreadState& state, const Call& call, PageRun pages, bool writ
   std::atomic_signal_fence(std::memory_order_seq_cst);
   state.waiting = false;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (state.aside.signal != 0) [[unlikely]] {
+  handled = state.aside.signal != 0;
+  if (handled) [[unlikely]] {
     handle_aside();
   } else if (result == -EINTR && state.cut_short) {
     // By a signal that the program has blocked. The gate has the kernel block it: a time-out begins anew once, not with
@@ -113,13 +115,15 @@ std::int64_t directly(const Call& call, const Memory& memory) noexcept {
   const bool senseless = pages.count == 0 && memory.bytes != 0;
   if (senseless || pages.count > kMostPages || state->pins_used == ThreadState::kPins) return kNotDirect;
   std::int64_t result = 0;
+  bool handled = false;
   do {
-    result = once(*state, call, pages, memory.kernel_writes);
+    result = once(*state, call, pages, memory.kernel_writes, handled);
   } while (result == kMakeAgain && allowed.load(std::memory_order_relaxed));
   if (result == -EIO && touched_as_file(call)) return kNotDirect;
   if (result != kNotDirect) PagerStats::add(state->tally->direct_calls);
   // Called out of it: libc is to make it, and to look whether the thread is cancelled.
-  const bool called_out = (result == -EINTR || result == kMakeAgain) && !allowed.load(std::memory_order_relaxed);
+  const bool cut = (result == -EINTR && !handled) || result == kMakeAgain;
+  const bool called_out = cut && !allowed.load(std::memory_order_relaxed);
   return called_out ? kNotDirect : result;
 }
 

@@ -146,7 +146,10 @@ class AwaitedSignal {
   Clock::time_point end_{};
 };
 
+// Newer than some headers.
 constexpr std::uint64_t kCloseRange = 436;
+constexpr std::uint64_t kProcessAdvise = 440;
+constexpr std::uint64_t kSeal = 462;
 constexpr std::uint64_t kUnshareRange = 2;  // CLOSE_RANGE_UNSHARE
 
 // The kernel takes hold of a futex's page for writing first, whatever the operation, and a guarded one is refused.
@@ -218,6 +221,14 @@ std::int64_t layout_call(const Call& call, const Entry& entry, ucontext_t& conte
     case SYS_mlock2: return layout.lock(call.number, a[0], a[1], a[2]);
     case SYS_mlockall: return layout.lock_all(a[0]);
     case SYS_munlockall: return layout.unlock_all();
+    case SYS_shmat: return layout.attach(a[0], a[1], a[2]);
+    case kProcessAdvise: {
+      const auto result = layout.advise_pieces(a[0], a[1], a[2], a[3], a[4]);
+      return result ? *result : prepared(call, entry, context);
+    }
+    case kSeal:
+      layout.leave_alone(a[0], a[0] + a[1]);  // it cannot be taken away any more
+      return prepared(call, entry, context);
     default: return prepared(call, entry, context);
   }
 }
@@ -335,6 +346,9 @@ std::int64_t serve(const Call& call, ucontext_t& context) {
   const Entry& entry = syscalls::entry(call.number);
   if (may_filter(call)) expect_filters();
   if (call.number == SYS_ptrace && call.arguments[0] == PTRACE_TRACEME) return be_traced(call);
+  // With a key the program's memory would be closed to our handlers, and to the calls they make. There are none, as on
+  // a processor without.
+  if (call.number == SYS_pkey_alloc) return -ENOSPC;
   if (call.number == SYS_unshare) {
     return with_own_table((call.arguments[0] & CLONE_FILES) != 0, [&] { return prepared(call, entry, context); });
   }

@@ -1,9 +1,8 @@
 #include "run/runtime/layout.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,54 +11,17 @@
 
 #include "run/runtime/deputy.h"
 #include "run/runtime/faults.h"
-#include "run/runtime/gate_entry.h"
-#include "run/runtime/let.h"
-#include "run/runtime/lock_all.h"
+#include "run/runtime/layout_turn.h"
 #include "run/runtime/maps.h"
 #include "run/runtime/process.h"
-#include "run/runtime/real.h"
 
 namespace comex::runtime {
 namespace {
-
-constexpr std::uint64_t kPageMask = kPageSize - 1;
-constexpr std::uint64_t kCollapse = 25;  // MADV_COLLAPSE, newer than some headers
-
-std::uint64_t round_up(std::uint64_t bytes) {
-  return (bytes + kPageMask) & ~kPageMask;
-}
-
-std::int64_t kernel(std::uint64_t number, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0,
-                    std::uint64_t d = 0, std::uint64_t e = 0, std::uint64_t f = 0) {
-  return let_filtered({number, {a, b, c, d, e, f}});
-}
-
-bool failed(std::int64_t result) {
-  return result < 0 && result > -4096;
-}
 
 // What kind of mapping is worth having.
 bool is_private_memory(std::uint64_t flags) {
   constexpr std::uint64_t kOthers = MAP_SHARED | MAP_STACK | MAP_GROWSDOWN | MAP_HUGETLB | MAP_LOCKED;
   return (flags & (MAP_PRIVATE | MAP_ANONYMOUS)) == (MAP_PRIVATE | MAP_ANONYMOUS) && (flags & kOthers) == 0;
-}
-
-// Inside the crossing, and then alone with the layout: in this order, for the one who forks closes the crossing first.
-class Turn {
- public:
-  explicit Turn(Mutex& mutex) noexcept : inside_(process.crossing, this_thread()->inside), lock_(mutex) {}
-
- private:
-  Inside inside_;
-  std::lock_guard<Mutex> lock_;
-};
-
-// For what needs descriptors of the runtime. REQUIRES: f() does not wait for the crossing: the caller is inside, if f()
-// has to be.
-template <typename F>
-auto with_ours(F&& f) noexcept {
-  ThreadState* const state = this_thread();
-  return state != nullptr ? with_descriptors(*state, f) : f();
 }
 
 bool is_writable_data(std::uint64_t protection) {
@@ -76,19 +38,29 @@ PageRun Layout::pages_of(std::uint64_t begin, std::uint64_t end) noexcept {
 
 // --- what is whose ---
 
-void Layout::adopt(std::uint64_t begin, std::uint64_t end) noexcept {
-  if (!adopts_ || locks_future_ || begin >= end) return;
-  with_ours([&] { adopt_here(begin, end); });
+bool Layout::adopt(std::uint64_t begin, std::uint64_t end) noexcept {
+  if (!adopts_ || locks_future_ || begin >= end) return false;
+  return with_ours([&] { return adopt_here(begin, end); });
 }
 
-void Layout::adopt_here(std::uint64_t begin, std::uint64_t end) noexcept {
+bool Layout::adopt_here(std::uint64_t begin, std::uint64_t end) noexcept {
   const PageRun pages = pages_of(begin, end);
   // Entries first: a fault may come as soon as the kernel knows. It is served when the kernel does.
-  if (process.pager->make_room(pages) != Errc::ok) return;
-  if (process.memory.enlist(pages) != Errc::ok) return process.pager->forget_locked(pages);
+  if (process.pager->make_room(pages) != Errc::ok) return false;
+  if (process.memory.enlist(pages) != Errc::ok) {
+    process.pager->forget_locked(pages);
+    return false;
+  }
   process.pager->adopt_locked(pages);
   adopted_.add(begin, end);
   reserved_.remove(begin, end);
+  return true;
+}
+
+// The kernel has made a registered mapping longer, and registered what is new.
+void Layout::adopt_grown(std::uint64_t begin, std::uint64_t end) noexcept {
+  if (begin >= end || adopt(begin, end)) return;
+  with_ours([&] { (void)process.memory.dismiss(pages_of(begin, end)); });
 }
 
 void Layout::forget(std::uint64_t begin, std::uint64_t end) noexcept {
@@ -162,7 +134,8 @@ void Layout::hand_over(UffdMemory& next) noexcept {
 // --- the calls ---
 
 // What a call is about to take away of adopted memory, if it does not fail. While it is made, nobody else touches the
-// entries: what the kernel refuses to take away is there afterwards as it was before.
+// entries: what the kernel refuses to take away is there afterwards as it was before. A task that is apart keeps the
+// deputy to itself: others would have it wait for these entries.
 class Layout::Loss {
  public:
   // Whether something else is to be there.
@@ -170,8 +143,8 @@ class Layout::Loss {
 
   Loss(Layout& owner, std::uint64_t begin, std::uint64_t end, Then then = Then::nothing) noexcept
       : layout_(owner), begin_(begin), end_(end), then_(then) {
-    ++layout_.losses_;
-    layout_.adopted_.for_each_in(begin, end, [](std::uint64_t from, std::uint64_t to) {
+    layout_.adopted_.for_each_in(begin, end, [&](std::uint64_t from, std::uint64_t to) {
+      ++layout_.losses_;
       with_ours([&] { process.pager->lock(pages_of(from, to)); });
     });
   }
@@ -204,6 +177,7 @@ class Layout::Loss {
     return with_ours([&] { return process.memory.enlist(pages) == Errc::ok; });
   }
 
+  const Deputy::Kept deputy_{*this_thread()};
   Layout& layout_;
   const std::uint64_t begin_;
   const std::uint64_t end_;
@@ -274,7 +248,7 @@ std::int64_t Layout::move(std::uint64_t address, std::uint64_t length, std::uint
                           std::uint64_t new_address, Loss& replaced) noexcept {
   if ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0) {
     const std::int64_t result = kernel(SYS_mremap, address, length, new_length, 0);
-    if (!failed(result)) adopt(address + length, address + new_length);
+    if (!failed(result)) adopt_grown(address + length, address + new_length);
     if (result != -ENOMEM || (flags & MREMAP_MAYMOVE) == 0) return result;
   }
   // A mapping that is moved loses its registration, and so do neighbours at the new place that it is merged with: it
@@ -311,7 +285,9 @@ std::int64_t Layout::protect(std::uint64_t number, std::uint64_t address, std::u
                              std::uint64_t protection, std::uint64_t key) noexcept {
   const Turn turn(mutex_);
   const std::uint64_t end = address + round_up(length);
-  if ((protection & PROT_EXEC) != 0) hand_back(address, end);
+  // What has a key is not for our handlers to read, nor for the calls that they make.
+  const bool has_key = number == SYS_pkey_mprotect && static_cast<int>(key) > 0;
+  if ((protection & PROT_EXEC) != 0 || has_key) hand_back(address, end);
   const bool readable = (protection & (PROT_READ | PROT_WRITE)) != 0;
   const auto hide = [&](bool hidden) {
     adopted_.for_each_in(
@@ -330,7 +306,7 @@ std::int64_t Layout::protect(std::uint64_t number, std::uint64_t address, std::u
   const std::int64_t result = kernel(number, address, length, protection, key);
   if (failed(result)) return result;
   if (readable) hide(false);
-  if (!is_writable_data(protection)) return result;
+  if (!is_writable_data(protection) || has_key) return result;
   for (;;) {
     const auto [from, to] = reserved_.first_in(address, end);
     if (from == to) return result;
@@ -341,47 +317,17 @@ std::int64_t Layout::protect(std::uint64_t number, std::uint64_t address, std::u
   }
 }
 
-std::int64_t Layout::advise(std::uint64_t address, std::uint64_t length, std::uint64_t advice) noexcept {
+// Shared memory where something of the program's was (SHM_REMAP).
+std::int64_t Layout::attach(std::uint64_t id, std::uint64_t address, std::uint64_t flags) noexcept {
   const Turn turn(mutex_);
-  const std::uint64_t end = address + round_up(length);
-  const auto ours = adopted_.first_in(address, end);
-  if (ours.begin == ours.end || (address & kPageMask) != 0) return kernel(SYS_madvise, address, length, advice);
-  switch (advice) {
-    case MADV_FREE:
-    case MADV_DONTNEED: return discard(address, end, advice);
-    case MADV_HUGEPAGE:
-    case MADV_NOHUGEPAGE:
-    case MADV_WILLNEED:
-    case MADV_COLD:
-    case MADV_PAGEOUT:
-    case kCollapse: return 0;  // advice that makes no difference
-    case MADV_POPULATE_READ:
-    case MADV_POPULATE_WRITE:
-      adopted_.for_each_in(address, end, [&](std::uint64_t from, std::uint64_t to) {
-        for (; from < to; from += kPageSize)
-          (void)make_resident(PageNo{from >> kPageShift}, advice != MADV_POPULATE_READ);
-      });
-      return 0;
-    case MADV_WIPEONFORK:
-      // The kernel does that with what is there; what is away a child would find.
-      hand_back(address, end);
-      return kernel(SYS_madvise, address, length, advice);
-    default: return kernel(SYS_madvise, address, length, advice);
-  }
-}
-
-// Ours page by page, each under its lock; what lies between is for the kernel.
-std::int64_t Layout::discard(std::uint64_t begin, std::uint64_t end, std::uint64_t advice) noexcept {
-  std::int64_t result = 0;
-  const auto leave_to_kernel = [&](std::uint64_t to) {
-    if (begin < to && result == 0) result = kernel(SYS_madvise, begin, to - begin, advice);
-  };
-  adopted_.for_each_in(begin, end, [&](std::uint64_t from, std::uint64_t to) {
-    leave_to_kernel(from);
-    with_ours([&] { process.pager->clear(pages_of(from, to)); });
-    begin = to;
-  });
-  leave_to_kernel(end);
+  const std::uint64_t begin = (flags & SHM_RND) != 0 ? address & ~kPageMask : address;
+  const bool replaces = (flags & SHM_REMAP) != 0 && (begin & kPageMask) == 0;
+  shmid_ds segment{};
+  // Who may not ask for its length may not have it mapped either.
+  const bool known = replaces && kernel(SYS_shmctl, id, IPC_STAT, reinterpret_cast<std::uint64_t>(&segment)) == 0;
+  Loss replaced(*this, begin, known ? begin + round_up(segment.shm_segsz) : begin, Loss::Then::another);
+  const std::int64_t result = kernel(SYS_shmat, id, address, flags);
+  replaced.settle(result);
   return result;
 }
 
@@ -402,44 +348,6 @@ std::int64_t Layout::set_break(std::uint64_t address) noexcept {
 std::uint64_t Layout::losses() noexcept {
   const Turn turn(mutex_);
   return losses_;
-}
-
-std::int64_t Layout::lock(std::uint64_t number, std::uint64_t address, std::uint64_t length,
-                          std::uint64_t flags) noexcept {
-  const Turn turn(mutex_);
-  hand_back(address & ~kPageMask, round_up(address + length));
-  return kernel(number, address, length, flags);
-}
-
-// What is locked must not be taken away, and whether the kernel agrees is not known before it has: so it is asked while
-// nobody evicts, and what is adopted is unlocked again until it has been handed back.
-std::int64_t Layout::lock_all(std::uint64_t flags) noexcept {
-  process.crossing.close();
-  process.messages.pause();
-  std::int64_t result = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    result = lock_as_touched(flags);
-    if (!failed(result)) {
-      locks_future_ = (flags & MCL_FUTURE) != 0;
-      adopted_.for_each_in(0, UINT64_MAX,
-                           [](std::uint64_t from, std::uint64_t to) { kernel(SYS_munlock, from, to - from); });
-    }
-  }
-  process.messages.resume();
-  process.crossing.open();
-  if (failed(result) || (flags & MCL_CURRENT) == 0) return result;
-  const Turn turn(mutex_);
-  hand_back(0, std::uint64_t{1} << 47);
-  lock_present(flags);
-  return result;
-}
-
-std::int64_t Layout::unlock_all() noexcept {
-  const Turn turn(mutex_);
-  const std::int64_t result = kernel(SYS_munlockall, 0);
-  if (!failed(result)) locks_future_ = false;
-  return result;
 }
 
 void Layout::leave_alone(std::uint64_t begin, std::uint64_t end) noexcept {
@@ -524,15 +432,3 @@ void Layout::begin(const Standing* threads) noexcept {
 }
 
 }  // namespace comex::runtime
-
-namespace {
-
-constinit comex::runtime::Real<int(void*, std::size_t, int)> real_madvise("madvise");
-
-}  // namespace
-
-// A dormant process has no gate.
-COMEX_TAKEN_OVER int madvise(void* address, std::size_t length, int advice) noexcept {
-  if (advice == MADV_WIPEONFORK) comex::runtime::layout.expect_wiped();
-  return real_madvise(address, length, advice);
-}

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "base/mutex.h"
 #include "pager/page.h"
@@ -41,6 +42,10 @@ class Layout {
   std::int64_t protect(std::uint64_t number, std::uint64_t address, std::uint64_t length, std::uint64_t protection,
                        std::uint64_t key) noexcept;
   std::int64_t advise(std::uint64_t address, std::uint64_t length, std::uint64_t advice) noexcept;
+  // process_madvise; nothing if it is for the kernel.
+  std::optional<std::int64_t> advise_pieces(std::uint64_t pidfd, std::uint64_t pieces, std::uint64_t count,
+                                            std::uint64_t advice, std::uint64_t flags) noexcept;
+  std::int64_t attach(std::uint64_t id, std::uint64_t address, std::uint64_t flags) noexcept;
   std::int64_t set_break(std::uint64_t address) noexcept;
   // The kernel keeps addresses in it: it must stay where it is.
   void leave_alone(std::uint64_t begin, std::uint64_t end) noexcept;
@@ -50,15 +55,17 @@ class Layout {
   // mlockall and munlockall. REQUIRES: the caller is not inside the crossing.
   std::int64_t lock_all(std::uint64_t flags) noexcept;
   std::int64_t unlock_all() noexcept;
-  // Waits for the call that is under way. Returns how many there were, so far, that took memory away.
+  // Waits for the call that is under way. Returns how many there were, so far, that took adopted memory away.
   std::uint64_t losses() noexcept;
 
  private:
   static constexpr std::uint64_t kSmallest = 64 << 10;  // of a mapping that is worth it
 
   static PageRun pages_of(std::uint64_t begin, std::uint64_t end) noexcept;
-  void adopt(std::uint64_t begin, std::uint64_t end) noexcept;
-  void adopt_here(std::uint64_t begin, std::uint64_t end) noexcept;
+  // False if it is not adopted: then it is the kernel's.
+  bool adopt(std::uint64_t begin, std::uint64_t end) noexcept;
+  bool adopt_here(std::uint64_t begin, std::uint64_t end) noexcept;
+  void adopt_grown(std::uint64_t begin, std::uint64_t end) noexcept;
   // The same for memory in use, but for what threads stand on.
   void take_over(std::uint64_t begin, std::uint64_t end, const Standing* threads) noexcept;
   void forget(std::uint64_t begin, std::uint64_t end) noexcept;
@@ -66,7 +73,8 @@ class Layout {
   // Makes all of it local and leaves it to the kernel.
   void hand_back(std::uint64_t begin, std::uint64_t end) noexcept;
   static void hand_back_here(PageRun pages) noexcept;
-  std::int64_t discard(std::uint64_t begin, std::uint64_t end, std::uint64_t advice) noexcept;
+  template <typename Ours>
+  std::int64_t advise_parts(std::uint64_t begin, std::uint64_t end, std::uint64_t advice, Ours&& ours) noexcept;
   class Loss;
   std::int64_t move(std::uint64_t address, std::uint64_t length, std::uint64_t new_length, std::uint64_t flags,
                     std::uint64_t new_address, Loss& replaced) noexcept;

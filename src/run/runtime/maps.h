@@ -85,7 +85,7 @@ class Maps {
     while (*at == ' ') ++at;
     mapping.heap = starts(at, "[heap]");
     mapping.aio = starts(at, "/[aio]");
-    const bool nameless = no_file && (*at == 0 || mapping.heap);
+    const bool nameless = no_file && (*at == 0 || mapping.heap || starts(at, "[anon:"));  // or named by the program
     mapping.private_data = data && nameless;
     mapping.private_reserve = reserve && nameless;
     mapping.locked = mapping.wiped = false;

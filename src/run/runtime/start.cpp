@@ -175,13 +175,15 @@ void on_poke(int, siginfo_t* info, void* context) {
   if (state != nullptr) take_over(*state, frame);
 }
 
-void open_account(std::uint32_t number) {
+// False if there are too many processes: this one is not watched, then.
+bool open_account(std::uint32_t number) {
   process.owned = process.room->open_account(number);
-  if (process.owned == nullptr) stop("too many processes");
+  if (process.owned == nullptr) return false;
   begin_record(process.owned);
   // There is one more to be watched from now on.
   process.room->request.fetch_add(1, std::memory_order_release);
   futex_wake_all_shared(process.room->request);
+  return true;
 }
 
 constinit const PokeDesk* desk = nullptr;
@@ -196,11 +198,8 @@ void begin_dormant_child() {
   if (process.pager != nullptr || process.room == nullptr) return;
   numbers.after_fork();
   const std::uint32_t number = numbers.of_process();
-  // The keeper cannot watch it, so it does without.
-  if (number == 0) process.room = nullptr;
-  if (number == 0) return;
-  open_account(number);
-  show_desk();
+  if (number != 0 && open_account(number)) return show_desk();
+  process.room = nullptr;  // nobody can watch it, so it does without
 }
 
 constinit Fd first_socket;
@@ -223,15 +222,19 @@ void begin(char* variable) {
   if (process.rings != nullptr) know_program();
   remember_environment(variable);
   numbers.begin();
-  open_account(numbers.of_process());
-  if (process.own.reserve() != Errc::ok) stop("no addresses for the runtime; is there a limit (ulimit -v)?");
-  // Now, for the loader has locks that must not be waited for in a signal handler.
-  if (process.own_threads.prepare([](std::size_t bytes) { return process.own.take(bytes); }) != Errc::ok) {
-    stop("no memory for the runtime");
+  if (!open_account(numbers.of_process())) {
+    process.room = nullptr;
+    return;
   }
+  const auto do_without = [] { process.owned->life.store(Room::Life::left_alone, std::memory_order_release); };
+  // There is a limit of addresses (ulimit -v). The threads now, for the loader has locks that must not be waited for in
+  // a signal handler.
+  const bool has_room = process.own.reserve() == Errc::ok && process.own_threads.prepare([](std::size_t bytes) {
+    return process.own.take(bytes);
+  }) == Errc::ok;
+  if (!has_room) return do_without();
   if (process.room->at_once.load(std::memory_order_relaxed)) {
-    if (keeper_is_near()) return world.wake_alone();
-    return process.owned->life.store(Room::Life::left_alone, std::memory_order_release);
+    return keeper_is_near() ? world.wake_alone() : do_without();
   }
   prctl(PR_SET_PTRACER, process.room->keeper.load(std::memory_order_relaxed));  // where Yama asks for it
   desk = &signals.expect(&on_poke);

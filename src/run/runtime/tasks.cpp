@@ -1,5 +1,6 @@
 #include "run/runtime/tasks.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -8,8 +9,10 @@
 
 #include <cerrno>
 #include <cstdarg>
+#include <mutex>
 
 #include "run/descriptor_limit.h"
+#include "run/own_descriptors.h"
 #include "run/runtime/delivery.h"
 #include "run/runtime/deputy.h"
 #include "run/runtime/direct.h"
@@ -92,6 +95,40 @@ Errc prepare_fork(bool apart) noexcept {
   if (ready == Errc::ok && apart) (void)process.outpost->send_heir(deputy.out());  // who takes it will see
   return ready;
 }
+
+// The caller of vfork waits until the child has ended or executed a program, which closes its end of a pipe. Not for
+// its memory, of which the child has a copy: a parent that goes on sooner may miss what the program has done.
+class Vfork {
+ public:
+  // REQUIRES: nobody else forks before in_parent() or in_child().
+  explicit Vfork(bool wanted) noexcept {
+    const std::lock_guard received(own_descriptors.mutex);
+    if (!wanted || pipe2(ends_, O_CLOEXEC) != 0) return;
+    for (int& end : ends_) end = own_descriptors.adopt(end);
+  }
+  // The other end stays open, and known to be ours.
+  void in_child() noexcept { close(ends_[0]); }
+  void in_parent() noexcept { close(ends_[1]); }
+  void wait() noexcept {
+    char byte = 0;
+    const auto look = [&] {
+      return comex_gate_call(SYS_read, static_cast<std::uint64_t>(ends_[0]), reinterpret_cast<std::uint64_t>(&byte), 1,
+                             0, 0, 0);
+    };
+    while (ends_[0] >= 0 && look() == -EINTR) {
+    }
+    close(ends_[0]);
+  }
+
+ private:
+  static void close(int& end) noexcept {
+    own_descriptors.drop(end);
+    if (end >= 0) ::close(end);
+    end = -1;
+  }
+
+  int ends_[2] = {-1, -1};
+};
 
 // Threads are spread over the places where the process counts.
 void count_in(ThreadState& state) noexcept {
@@ -186,6 +223,7 @@ std::int64_t fork_task(ucontext_t& context) noexcept {
   const auto number = static_cast<std::uint64_t>(registers[REG_RAX]);
   const bool plain = number != SYS_clone;  // fork, and vfork, which is served as fork
   const auto flags = plain ? std::uint64_t{SIGCHLD} : static_cast<std::uint64_t>(registers[REG_RDI]) & ~kShared;
+  const bool waits = number == SYS_vfork || (!plain && (registers[REG_RDI] & CLONE_VFORK) != 0);
   ThreadState& mine = *this_thread();
   const bool apart = mine.apart;
   if (mine.bare) return -EAGAIN;  // what the child needs could not be handed to it
@@ -200,21 +238,28 @@ std::int64_t fork_task(ucontext_t& context) noexcept {
     ready = Errc::busy;
   }
   std::int64_t result = -EAGAIN;
+  Vfork pause(waits && ready == Errc::ok && !apart);  // which descriptors are ours is known of those of the process
   if (ready == Errc::ok) {
     const auto given = [&](int index) { return plain ? 0 : static_cast<std::uint64_t>(registers[index]); };
     result = let_filtered(
         {number == SYS_fork ? number : SYS_clone, {flags, 0, given(REG_RDX), given(REG_R10), given(REG_R8), 0}});
     if (result == 0) {
+      pause.in_child();
       begin_child(mine);
       if (!plain && registers[REG_RSI] != 0) registers[REG_RSP] = registers[REG_RSI];
     } else {
+      pause.in_parent();
       process.outpost->after_fork_in_parent();
     }
   }
   process.messages.resume();
   process.crossing.open();
   signals.let_go();
-  if (result == 0) begin_threads();
+  if (result == 0) {
+    begin_threads();
+  } else {
+    pause.wait();
+  }
   return result;
 }
 

@@ -80,6 +80,7 @@ struct ThreadState {
   KernelAction* own_actions = nullptr;  // where they are kept; for the next owner, too
   // Its descriptors are not those of the process (no CLONE_FILES): see run/runtime/deputy.h.
   bool apart = false;
+  bool keeps_deputy = false;
   bool bare = false;  // ... and since before the process woke: not even a copy of the runtime's is among them
   // A guest, or apart, and runs on beside the threads of the process: these can be stopped, it cannot.
   bool beside = false;

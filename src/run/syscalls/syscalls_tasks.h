@@ -108,7 +108,7 @@ constexpr Entry kTasks[] = {
     {234, "tgkill", plain},
     {237, "mbind", layout, {mask_in(3, 4)}, repeatable},
     {238, "set_mempolicy", plain, {mask_in(1, 2)}, repeatable},
-    {239, "get_mempolicy", plain, {out(0, 4), as(Extent::node_mask, Direction::out, 1, 2)}, repeatable},
+    {239, "get_mempolicy", plain, {out(0, 4), as(Extent::node_mask, Direction::out, 1, 2), in(3, 1)}, repeatable},
     {247, "waitid", plain, {out(2, bytes_of::siginfo), out(4, bytes_of::rusage)}, blocks},
     {251, "ioprio_set", plain},
     {252, "ioprio_get", plain},
