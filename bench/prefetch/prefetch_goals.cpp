@@ -30,7 +30,7 @@ constexpr Promise kPromises[] = {
     {"shm: GNU sort", kPagingShm, kGnuSort, kPagingZram, 0.50},
     {"shm: GNU sort", kPagingShm, kGnuSort, kPagingDisk, 0.25},
 };
-constexpr double kMostOnRandom = 1.03;  // what leap may lose where there is nothing to find
+constexpr double kMostOnRandom = 1.03;  // what prefetching may cost where there is nothing to find
 
 Goal judge_one(const PrefetchFigures& figures, const Promise& promise) {
   Goal goal{std::string(promise.name),
@@ -102,6 +102,22 @@ Goal judge_random(const PrefetchFigures& figures, std::string_view system, std::
   return goal;
 }
 
+Goal judge_cost(const PrefetchFigures& figures, std::string_view system, std::string_view medium) {
+  Goal goal{fmt::format("{}: prefetching on random pages", medium),
+            fmt::format("at most {:.2f} x none", kMostOnRandom),
+            "not measured",
+            0,
+            kMostOnRandom,
+            {}};
+  const std::string name(system);
+  const auto ratio = figures.ratio("random", {name, figures.usual}, {name, "none"});
+  if (!ratio) return goal;
+  goal.value = *ratio;
+  goal.met = goal.value <= goal.limit;
+  goal.figure = fmt::format("{:.2f} x", goal.value);
+  return goal;
+}
+
 }  // namespace
 
 std::vector<Goal> judge(const PrefetchFigures& figures) {
@@ -109,8 +125,10 @@ std::vector<Goal> judge(const PrefetchFigures& figures) {
   for (const Promise& promise : kPromises) goals.push_back(judge_one(figures, promise));
   goals.push_back(judge_leap(figures, kPagingShm, "shm"));
   goals.push_back(judge_random(figures, kPagingShm, "shm"));
+  goals.push_back(judge_cost(figures, kPagingShm, "shm"));
   goals.push_back(judge_leap(figures, kPagingTcp, "TCP"));
   goals.push_back(judge_random(figures, kPagingTcp, "TCP"));
+  goals.push_back(judge_cost(figures, kPagingTcp, "TCP"));
   return goals;
 }
 

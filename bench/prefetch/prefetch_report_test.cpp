@@ -103,6 +103,16 @@ TEST(PrefetchGoals, judge_leapByItsWorstProgram) {
   EXPECT_EQ(prefetch_goal(goals, "shm: leap on random pages").met, true);
 }
 
+TEST(PrefetchGoals, judge_whatPrefetchingCostsAtRandom) {
+  PrefetchFigures figures = made_up();
+  const auto goal = [&] { return prefetch_goal(judge(figures), "shm: prefetching on random pages"); };
+  for (const double ratio : {1.02, 1.04}) {
+    figures.at("random", {kShm, "none"}).rounds = figures.at("random", {kShm, figures.usual}).rounds;
+    for (auto& [round, seconds] : figures.at("random", {kShm, "none"}).rounds) seconds /= ratio;
+    EXPECT_EQ(goal().met, ratio < 1.03) << goal().figure;
+  }
+}
+
 TEST(PrefetchGoals, judge_nothingMeasuredNothingKnown) {
   for (const Goal& goal : judge(PrefetchFigures{})) EXPECT_EQ(goal.met, std::nullopt) << goal.name;
 }
