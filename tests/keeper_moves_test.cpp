@@ -56,6 +56,39 @@ TEST_P(KeeperMoves, a_drained_node_gives_up_everything_and_nothing_is_lost) {
   }
 }
 
+// What the other copy has may not be what was sent there, and nobody knows before it is read: then it is made right
+// from this one.
+TEST_P(KeeperMoves, a_drained_node_hands_on_its_own_copy) {
+  Kept kept(GetParam(), TestNode::kMemory, 3, 2);
+  const auto outpost = kept.outpost();
+  const auto runs = take_exactly(*outpost, 200);
+  ASSERT_EQ(write_seed(*outpost, runs, 1), Errc::ok);
+  alignas(kPageSize) std::array<std::byte, kPageSize> page{};
+  for (const auto& run : runs) {
+    for (std::uint32_t i = 0; i < run.count; ++i) {
+      const Location first = outpost->places_of(run.at(i)).at[0];
+      const std::array segment{Segment{first.frame, 1, page.data()}};
+      ASSERT_EQ(outpost->write(first.node, segment), Errc::ok);
+    }
+  }
+  const std::size_t drained = kept.number_of(outpost->places_of(runs[0].at(0)).at[1].node);
+  drain(kept, drained);
+  ASSERT_TRUE(empty_soon(kept, drained, {outpost.get()}));
+  std::uint64_t number = 0;
+  for (const auto& run : runs) {
+    for (std::uint32_t i = 0; i < run.count; ++i, ++number) {
+      const Places places = outpost->readable_places(run.at(i));
+      bool right = false;
+      for (std::uint32_t copy = 0; copy < places.count; ++copy) {
+        const std::array segment{Segment{places.at[copy].frame, 1, page.data()}};
+        ASSERT_EQ(outpost->read(places.at[copy].node, segment), Errc::ok);
+        right = right || page_is(page.data(), 1, number);
+      }
+      ASSERT_TRUE(right) << number;
+    }
+  }
+}
+
 // Nobody waits for a node of which nothing is held to come back, or to be lost.
 TEST_P(KeeperMoves, a_process_ends_after_its_node_was_drained_and_stopped) {
   Kept kept(GetParam(), TestNode::kMemory, 2, 1);

@@ -46,15 +46,19 @@ void KeeperServer::begin_copy(ChunkNo chunk, Mending& job) {
   copier_->copy(std::move(copy));
 }
 
-// The first place whose node answers. Where pages are coded: the row itself if it is only to move, or as many others as
-// it takes.
+// The place that is to be given up, if its node answers: another may have gone wrong without anybody knowing, and must
+// not take the place of what is right. Otherwise the first whose node does. Where pages are coded: the row itself if it
+// is only to move, or as many others as it takes.
 std::vector<ChunkCopier::Source> KeeperServer::find_sources(ChunkNo chunk, const Mending& job) const {
   std::vector<ChunkCopier::Source> sources;
   if (!config_.code.coded()) {
     const Places places = store_->places(chunk);
-    for (std::uint32_t i = 0; i < places.count && sources.empty(); ++i) {
-      if (stands(places.at[i].node)) sources.push_back({0, Run{places.at[i].node, places.at[i].frame, job.to.count}});
-    }
+    const auto* const end = places.at.begin() + places.count;
+    const auto answers = [this](const Location& place) { return stands(place.node); };
+    const auto leaves = [&](const Location& place) { return job.from && place == job.from->at(0) && answers(place); };
+    const auto* place = std::find_if(places.at.begin(), end, leaves);
+    if (place == end) place = std::find_if(places.at.begin(), end, answers);
+    if (place != end) sources.push_back({0, Run{place->node, place->frame, job.to.count}});
     return sources;
   }
   for (std::uint32_t row = 0; row < config_.code.nodes(); ++row) {
