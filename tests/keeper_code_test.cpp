@@ -2,6 +2,7 @@
 // made again.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -72,6 +73,17 @@ class CodedPages {
   [[nodiscard]] std::uint64_t made() const {
     std::uint64_t count = 0;
     for (const auto& [tag, home] : homes_) count += outpost_.place_of(home).node == kMade;
+    return count;
+  }
+  // Those that are there, and those that can be read.
+  [[nodiscard]] std::uint64_t at(NodeId node) const {
+    std::uint64_t count = 0;
+    for (const auto& [tag, home] : homes_) count += outpost_.place_of(home).node == node;
+    return count;
+  }
+  [[nodiscard]] std::uint64_t right() {
+    std::uint64_t count = 0;
+    for (const auto& [tag, home] : homes_) count += is_right(tag, outpost_.place_of(home));
     return count;
   }
   [[nodiscard]] std::size_t size() const { return homes_.size(); }
@@ -181,6 +193,33 @@ TEST_P(KeeperCode, as_many_nodes_as_there_is_parity_are_lost_at_once) {
   };
   ASSERT_TRUE(wait_until([&] { return count_lost() > 0; }));
   EXPECT_LT(count_lost(), pages.size());
+}
+
+// What is left of chunks that have lost too much has places on nodes that are gone for good, and leaves the others as
+// any chunk does.
+TEST_P(KeeperCode, a_node_is_drained_after_more_than_there_is_parity_for_are_lost) {
+  Kept kept(GetParam().over, TestNode::kMemory, code().nodes() + 1, code());
+  const auto outpost = kept.outpost();
+  CodedPages pages(*outpost);
+  ASSERT_TRUE(pages.write(tags(0, 1'000)));
+  std::vector<std::size_t> lost;
+  std::size_t drained = 0;
+  for (std::size_t node = 0; node < code().nodes() + 1; ++node) {
+    if (kept.in_use_at(node) == 0) continue;
+    drained = node;
+    if (lost.size() < code().parity + 2U) lost.push_back(node);
+  }
+  for (const std::size_t node : lost) kept.stop_node(node);
+  for (const std::size_t node : lost) kept.start_node(node);
+  ASSERT_TRUE(wait_until([&] {
+    outpost->tend();
+    return std::all_of(lost.begin(), lost.end(), [&](std::size_t node) { return kept.losses_of(node) == 1; });
+  }));
+  const std::uint64_t left = pages.at(kept.pool().status()[drained].node);
+  ASSERT_GT(left, 0U);
+  kept.node(drained).limit(LendLimit::operator_word, 0);
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), kept.node(drained).status().lent == 0; }));
+  EXPECT_GE(pages.right(), left);
 }
 
 // Pages are written anew at random, and given up, while nodes are lost one after the other: no column is used again

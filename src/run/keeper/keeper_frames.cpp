@@ -94,7 +94,9 @@ std::optional<Run> KeeperServer::next_run(std::uint32_t want) {
 }
 
 bool KeeperServer::stands(NodeId id) const {
-  return id == kw::kDisk || nodes_.at(id.value).standing;
+  if (id == kw::kDisk) return true;
+  const auto node = nodes_.find(id.value);
+  return node != nodes_.end() && node->second.standing;
 }
 
 // Takes frames from the pool, in as many copies as there are to be, each on another node. With fewer copies if there

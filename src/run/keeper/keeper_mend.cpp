@@ -180,7 +180,9 @@ void KeeperServer::copied(const ChunkCopier::Result& result) {
 // The copy is used, when all who hold frames of the chunk know the way there.
 void KeeperServer::put_to_use(ChunkNo chunk) {
   const Mending job = mending_.at(chunk.value);
-  if (store_->lost(chunk)) return stop_mending(chunk, false);
+  // What is left of a coded chunk that is lost can still be read, and moves with the rest of its node.
+  const bool moves_all_the_same = config_.code.coded() && job.from;
+  if (store_->lost(chunk) && !moves_all_the_same) return stop_mending(chunk, false);
   if (job.from && other_places(chunk, *job.from).count < job.others) return stop_mending(chunk, true);
   // If it is to be the only place, they must be able to use it at once.
   if (!tell_place(chunk, job.to, job.from.has_value())) {

@@ -156,7 +156,7 @@ class KeeperServer {
   bool grant_some(Process& process);
   std::optional<Run> next_run(std::uint32_t want);
   bool make_chunks(std::uint32_t want);
-  // Whether a node can be used now.
+  // Whether a node can be used now. False of a node that is lost.
   [[nodiscard]] bool stands(NodeId id) const;
   // What a process must know before it is granted homes of a chunk. `parked`: they have to wait for lanes.
   enum class Ready { yes, parked, no };
