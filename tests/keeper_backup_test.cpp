@@ -1,5 +1,6 @@
 // A keeper with a disk: what goes there, and what comes back.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <vector>
@@ -76,6 +77,42 @@ TEST_P(KeeperBackup, the_disk_is_full_as_well) {
   EXPECT_EQ(outpost->wait_for_frames(512, Deadline(Millis(200))), Errc::no_memory);
   outpost->give_back(all.front());
   EXPECT_EQ(outpost->wait_for_frames(all.front().count, Deadline(kPatience)), Errc::ok);
+}
+
+// What is given back there is not handed out again: whoever got it would give it back, again and again.
+TEST_P(KeeperBackup, a_disk_that_failed_is_handed_out_no_more) {
+  Kept kept(GetParam(), TestNode::kMemory, 1, 1, with_disk(TestNode::kMemory));
+  const auto outpost = kept.outpost();
+  std::vector<comex::Run> on_disk;
+  std::vector<comex::Run> on_node;
+  const auto take_all = [&] {
+    outpost->tend();
+    while (const auto run = outpost->take(64)) {
+      (outpost->place_of(run->at(0)).node == kDisk ? on_disk : on_node).push_back(*run);
+    }
+  };
+  ASSERT_TRUE(wait_until([&] { return take_all(), kept.keeper().status().refused == 1; }));
+  ASSERT_FALSE(on_disk.empty());
+  // As a process does that could not write there.
+  struct {
+    keeper_wire::Head head{keeper_wire::Type::lanes};
+    keeper_wire::NodeRef which{kDisk, 0};
+  } failed;
+  ASSERT_EQ(::send(outpost->socket(), &failed, sizeof failed, MSG_NOSIGNAL), sizeof failed);
+  ASSERT_TRUE(wait_until([&] { return !kept.keeper().status().backup.trouble.empty(); }));
+  take_all();  // what was granted before that
+  const std::uint64_t held = kept.keeper().status().used;
+  std::uint64_t returned = 0;
+  for (const auto& run : on_disk) {
+    outpost->give_back(run.from(1));  // the rest of a chunk that is wanted
+    returned += run.count - 1;
+  }
+  on_disk.clear();
+  EXPECT_TRUE(wait_until([&] { return outpost->tend(), kept.keeper().status().used < held - returned / 2; }));
+  take_all();
+  EXPECT_TRUE(on_disk.empty());
+  outpost->give_back(on_node.front());
+  EXPECT_EQ(outpost->wait_for_frames(1, Deadline(kPatience)), Errc::ok);
 }
 
 TEST_P(KeeperBackup, what_goes_to_the_disk_has_one_copy) {

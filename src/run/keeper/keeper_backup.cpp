@@ -31,7 +31,8 @@ bool KeeperServer::tell_disk(Process& process) {
 
 // For want of anything else: every node says no, or none is there. See refusal_.
 std::optional<Run> KeeperServer::next_run_on_disk(std::uint32_t want) {
-  if (!backup_ || (refusal_ != Errc::no_memory && refusal_ != Errc::disconnected)) return std::nullopt;
+  if (!backup_ || backup_->failed()) return std::nullopt;  // free homes there would come back at once
+  if (refusal_ != Errc::no_memory && refusal_ != Errc::disconnected) return std::nullopt;
   disk_used_at_ = Clock::now();
   if (const auto run = store_->take_on_disk(want)) return run;
   const auto part = backup_->take();
