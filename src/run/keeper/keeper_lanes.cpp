@@ -7,28 +7,30 @@
 
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "fabric/tcp_link.h"
 
 namespace comex {
 
-LaneOpener::LaneOpener(Pool& pool, int wake)
-    : options_(pool.config().link), relay_(pool), wake_(wake), thread_([this] { run(); }) {}
+LaneOpener::LaneOpener(Pool& pool, int wake) : options_(pool.config().link), relay_(pool), wake_(wake) {}
 
 LaneOpener::~LaneOpener() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    changed_.notify_all();
   }
-  thread_.join();
+  for (auto& [node, queue] : queues_) queue.thread.join();
 }
 
 void LaneOpener::open(Job job) {
   const std::lock_guard lock(mutex_);
-  jobs_.push_back(std::move(job));
-  changed_.notify_all();
+  bury_dead();
+  const auto [at, is_new] = queues_.try_emplace(job.node.value);
+  Queue& queue = at->second;
+  queue.jobs.push_back(std::move(job));
+  if (is_new) queue.thread = std::thread([this, &queue] { run(queue); });
 }
 
 std::vector<LaneOpener::Result> LaneOpener::results() {
@@ -36,19 +38,26 @@ std::vector<LaneOpener::Result> LaneOpener::results() {
   return std::exchange(results_, {});
 }
 
-void LaneOpener::run() {
+// REQUIRES: mutex_. A thread that is over wants it no more.
+void LaneOpener::bury_dead() {
+  for (auto at = queues_.begin(); at != queues_.end();) {
+    if (at->second.over) at->second.thread.join();
+    at = at->second.over ? queues_.erase(at) : std::next(at);
+  }
+}
+
+void LaneOpener::run(Queue& queue) {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
-    if (stopping_) return;
-    Job job = std::move(jobs_.front());
-    jobs_.pop_front();
+  while (!stopping_ && !queue.jobs.empty()) {
+    Job job = std::move(queue.jobs.front());
+    queue.jobs.pop_front();
     lock.unlock();
     Result result = serve(std::move(job));
     lock.lock();
     results_.push_back(std::move(result));
     (void)::eventfd_write(wake_, 1);
   }
+  queue.over = true;
 }
 
 Expected<void> LaneOpener::open_one(Result& result) {

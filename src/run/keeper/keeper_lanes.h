@@ -10,9 +10,9 @@
 // link resumed, after which the node serves nothing of older connections ("Coming back" in docs/design-notes.md).
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -24,7 +24,8 @@
 
 namespace comex {
 
-// Opens lanes on a thread of its own. Thread safety: all functions from any thread.
+// Opens lanes, on a thread for each node that some are wanted of: one that hangs keeps those who need another node from
+// nothing. Thread safety: all functions from any thread.
 class LaneOpener {
  public:
   struct Job {
@@ -45,26 +46,31 @@ class LaneOpener {
 
   // `wake` is an eventfd to write to when there is a result. REQUIRES: the pool outlives this.
   LaneOpener(Pool& pool, int wake);
-  // Waits for the connection that is being made.
+  // Waits for the connections that are being made.
   ~LaneOpener();
 
   void open(Job job);
   std::vector<Result> results();
 
  private:
-  void run();
+  // What is to be done at one node, in order.
+  struct Queue {
+    std::deque<Job> jobs;
+    bool over = false;  // the thread has found no more to do, and does not look again
+    std::thread thread;
+  };
+  void run(Queue& queue);
+  void bury_dead();
   Result serve(Job job);
   Expected<void> open_one(Result& result);
 
   const LinkOptions options_;
   LaneRelay relay_;
   const int wake_;
-  std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  std::deque<Job> jobs_;
+  std::mutex mutex_;                       // guards all below
+  std::map<std::uint16_t, Queue> queues_;  // by node; those that are over go when the next is wanted
   std::vector<Result> results_;
   bool stopping_ = false;
-  std::thread thread_;  // last: uses all of the above
 };
 
 enum class LaneEnd {

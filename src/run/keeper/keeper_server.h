@@ -10,10 +10,10 @@
 // of slabs and of the fence page (shm), connections of its session (tcp). tls:// nodes cannot be used: the state of a
 // TLS connection cannot be handed over.
 //
-// Threads: one loop, which does everything here; one that opens lanes, which takes as long as connecting does
-// (run/keeper/keeper_lanes.h); one that copies chunks (run/keeper/chunk_copier.h); with a backup, one that waits for
-// the disk (run/backup/backup_worker.h). Thread safety: all public functions from any thread. Nothing here is for the
-// fault path.
+// Threads: one loop, which does everything here; for each node one that opens lanes, while some are wanted, which takes
+// as long as connecting does (run/keeper/keeper_lanes.h); one that copies chunks (run/keeper/chunk_copier.h); with a
+// backup, one that waits for the disk (run/backup/backup_worker.h). Thread safety: all public functions from any
+// thread. Nothing here is for the fault path.
 //
 // Invariants:
 //  1. A home has no two holders but a process and its heirs.
