@@ -69,6 +69,15 @@ TEST(Glance, wants_as_many_nodes_as_copies_that_do_not_fail_together) {
   EXPECT_FALSE(seen_at_a_glance(pool));
 }
 
+TEST(Glance, counts_a_node_with_two_urls_once) {
+  const TestNode node;
+  PoolConfig pool = pool_of(node, Over::tcp);
+  pool.nodes.push_back(node.url(Over::shm));
+  EXPECT_TRUE(seen(pool));
+  pool.copies = 2;
+  EXPECT_FALSE(seen_at_a_glance(pool));
+}
+
 TEST(Glance, does_not_wait_long_for_one_that_does_not_answer) {
   const auto silent = listen_tcp("127.0.0.1:0");
   ASSERT_TRUE(silent);

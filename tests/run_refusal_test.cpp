@@ -123,6 +123,28 @@ TEST_F(RunRefusal, a_pool_without_memory) {
   expect(run({"--pool", node.url(Over::shm).text()}), 2, "no memory left");
 }
 
+// A page would be twice on one node, and lost with it.
+TEST_F(RunRefusal, copies_on_a_node_that_is_named_twice) {
+  const TestNode node;
+  Url shm = node.url(Over::shm);
+  Url tcp = node.url(Over::tcp);
+  const auto secret = folder_.file("secret", std::string(TestNode::kSecret) + "\n");
+  const std::string both = shm.text() + " and " + tcp.text() + " are one";
+  const std::vector<std::string> pool{"--pool", shm.text() + "," + tcp.text(), "--secret-file", secret};
+  const auto with = [&](const std::string& option, const std::string& value) {
+    auto flags = pool;
+    flags.insert(flags.end(), {option, value});
+    return run(flags);
+  };
+  expect(with("--replicas", "2"), 2, both);
+  expect(with("--replicas", "2"), 2, "--replicas 2 needs as many memory nodes that do not fail together, and 1 can");
+  EXPECT_EQ(with("--replicas", "1").code, 0) << "one copy bears it";
+  const TestNode other;
+  const std::string three = pool[1] + "," + other.url(Over::tcp).text();
+  expect(run({"--pool", three, "--secret-file", secret, "--code", "2+1"}), 2, both);
+  EXPECT_EQ(run({"--pool", three, "--secret-file", secret, "--replicas", "2"}).code, 0);
+}
+
 TEST_F(RunRefusal, settings_come_from_the_configuration_too) {
   (void)folder_.file(".config/comex/comex.toml", "[run]\nlocal = \"1M\"\n");
   expect(run({}), 2, "--local 1.00 MiB");

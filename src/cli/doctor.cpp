@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -72,10 +74,12 @@ std::vector<Finding> check_pool(const Config& config) {
   std::vector<Finding> findings;
   bool one_serves = false;
   std::vector<Url> serving;
+  std::set<std::uint64_t> seen;  // one that has two URLs counts once
   for (const NodeReport& report : ask_nodes(pool.nodes, *options)) {
     findings.push_back(judge_node(report));
     one_serves = one_serves || findings.back().verdict == Verdict::ok;
-    if (findings.back().verdict == Verdict::ok) serving.push_back(report.url);
+    const bool serves = findings.back().verdict == Verdict::ok;
+    if (serves && seen.insert(report.boot_id).second) serving.push_back(report.url);
   }
   if (const auto enough = check_replicas(config); !enough) {
     findings.push_back(Finding{"replicas", Verdict::missing, enough.error().message, ""});

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -117,6 +119,10 @@ class FakeNode {
     return found == calls_.end() ? 0 : found->second;
   }
   [[nodiscard]] std::byte* at(FrameNo frame) const { return memory_.get() + std::size_t{frame.value} * kPageSize; }
+  static std::uint64_t new_boot_id() {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+  }
   void cut(bool alive, bool empty);
   // All below REQUIRE mutex_.
   void forget_locked();
@@ -139,7 +145,7 @@ class FakeNode {
   std::map<wire::Type, int> calls_;
   std::vector<Extent> reached_;
   std::uint64_t next_client_ = 1;
-  std::uint64_t boot_id_ = 1;
+  std::uint64_t boot_id_ = new_boot_id();
   bool alive_ = true;
   bool refuse_ = false;
   bool hold_ = false;
@@ -270,7 +276,7 @@ inline void FakeNode::cut(bool alive, bool empty) {
   const std::lock_guard lock(mutex_);
   alive_ = alive;
   if (empty) {
-    ++boot_id_;
+    boot_id_ = new_boot_id();
     forget_locked();
   }
   for (FakeLink* link : links_) link->sever_locked(Errc::disconnected);

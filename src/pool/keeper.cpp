@@ -147,6 +147,7 @@ bool Keeper::attach(std::unique_ptr<Link> link) {
   }
   const bool resumed = session_.has_value();
   session_ = link->session();
+  member_.boot_id_.store(session_->boot_id, std::memory_order_relaxed);
   lease_ = info.lease;
   heard_at_ = decayed_at_ = ask_at_ = Clock::now();
   beat_at_ = Clock::now();  // at once: the first beat brings the load and a round trip
@@ -208,6 +209,7 @@ void Keeper::lose(const std::string& reason) {
   member_.set_state(MemberState::lost);
   member_.gate_.close(Errc::fenced);
   session_.reset();
+  member_.boot_id_.store(0, std::memory_order_relaxed);
   sending_.clear();
   asked_ = false;
   const std::uint64_t frames = member_.end_session();

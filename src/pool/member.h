@@ -124,6 +124,11 @@ class Member {
   // Said no to extents of the usual size, and nothing indicates that it would not again.
   [[nodiscard]] bool refusing() const noexcept { return refusing_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t at_hand() const noexcept { return extents_.frames(); }
+  // Whether both are one memory node under two URLs: their sessions are with the same process.
+  [[nodiscard]] bool is_same_node(const Member& other) const noexcept {
+    const std::uint64_t boot_id = boot_id_.load(std::memory_order_relaxed);
+    return boot_id != 0 && boot_id == other.boot_id_.load(std::memory_order_relaxed);
+  }
 
   // --- elsewhere ---
   [[nodiscard]] Role role() const noexcept { return role_.load(std::memory_order_relaxed); }
@@ -152,6 +157,7 @@ class Member {
   EventCount alarm_;    // wakes the keeper
   EventCount decided_;  // the state changed
   std::atomic<std::uint16_t> id_;
+  std::atomic<std::uint64_t> boot_id_{0};  // Session::boot_id, set before it is up; 0: no session
   std::atomic<MemberState> state_{MemberState::connecting};
   std::atomic<Role> role_{Role::idle};
   std::atomic<bool> suspect_{false};

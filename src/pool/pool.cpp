@@ -81,7 +81,7 @@ Expected<void> Pool::wait_until_open() {
   bool one_up = false;
   for (;;) {
     const auto seen = arrivals_.current();
-    const auto up = std::count_if(members_.begin(), members_.end(), [](const auto& m) { return m->usable(); });
+    const std::size_t up = count_apart();
     const bool all_tried = std::all_of(keepers_.begin(), keepers_.end(), [](const auto& k) { return k->tried(); });
     one_up |= up > 0;
     if (up >= config_.copies && !std::exchange(enough, true)) end = std::min(end, Clock::now() + config_.open_grace);
@@ -188,7 +188,8 @@ Errc Pool::apart(std::span<const NodeId> others) const noexcept {
 
 bool Pool::is_apart(std::size_t member, std::size_t other) const noexcept {
   const std::string& domain = config_.nodes[member].domain;
-  return member != other && (domain.empty() || domain != config_.nodes[other].domain);
+  const bool together = !domain.empty() && domain == config_.nodes[other].domain;
+  return member != other && !together && !members_[member]->is_same_node(*members_[other]);
 }
 
 bool Pool::is_apart(std::size_t member, std::span<const NodeId> others) const noexcept {
@@ -196,6 +197,25 @@ bool Pool::is_apart(std::size_t member, std::span<const NodeId> others) const no
     const auto other = directory_.member_of(node);
     return !other || is_apart(member, *other);
   });
+}
+
+std::size_t Pool::count_apart() const {
+  std::vector<std::size_t> counted;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const auto apart = [&](std::size_t other) { return is_apart(i, other); };
+    const bool up = members_[i]->state() == MemberState::up;
+    if (up && std::all_of(counted.begin(), counted.end(), apart)) counted.push_back(i);
+  }
+  return counted.size();
+}
+
+std::optional<std::pair<Url, Url>> Pool::doubles() const {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    for (std::size_t other = 0; other < i; ++other) {
+      if (members_[i]->is_same_node(*members_[other])) return std::pair(config_.nodes[other], config_.nodes[i]);
+    }
+  }
+  return std::nullopt;
 }
 
 void Pool::put_back(const Run& run) noexcept {

@@ -9,7 +9,8 @@
 // memory than it saves time. So one node is active and kept at T: the preferred one, or what Placement says while that
 // one is away or says no. One more stands by with a few frames, so that a batch can move there the moment the active
 // one dies. The others keep none. When every node has said no to extents of the usual size, all are asked for scraps.
-// Where pages have several copies there are as many active nodes, of different failure domains (Url::domain).
+// Where pages have several copies there are as many active nodes, of different failure domains (Url::domain). A node
+// that is named by two URLs counts once: it says so itself, when a session begins.
 //
 // Thread safety: all functions from any thread. The destructor REQUIRES that nobody is inside.
 // Fault path: everything in the section so named. It calls no node but through the link's own fault-path functions,
@@ -32,6 +33,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fabric/connect.h"
@@ -93,6 +95,10 @@ class Pool final : public Frames {
 
   // --- elsewhere ---
   [[nodiscard]] std::vector<MemberStatus> status() const;  // in the order of the configuration
+  // Nodes that are up now and can have a copy of a page each: they do not fail together, and none is another's double.
+  [[nodiscard]] std::size_t count_apart() const;
+  // Two URLs of one memory node, as far as it is known now.
+  [[nodiscard]] std::optional<std::pair<Url, Url>> doubles() const;
   // The link of a session, for what it can export. Empty if there is none now. Not to be kept: see pool/link_gate.h.
   [[nodiscard]] LinkGate::Pass enter(NodeId node) noexcept;
   // Has the session resumed on new connections, if its link is still the one of that number: afterwards the node serves

@@ -283,6 +283,44 @@ TEST_F(PoolTest, takeApart_notInTheSameDomain) {
   EXPECT_EQ(pool->apart(both), Errc::disconnected);
 }
 
+// Two ways to the same node are no two nodes, whatever their URLs and domains.
+TEST_F(PoolTest, takeApart_notAtTheSameNodeByAnotherUrl) {
+  FakeCluster cluster(3);
+  auto with_copies = config(cluster);
+  with_copies.copies = 2;
+  with_copies.nodes[1].domain = "another rack";
+  const auto connector = [&](const Url& url, const LinkOptions& options) {
+    return cluster[url.host == "node-2" ? 2 : 0].connect(url, options);
+  };
+  const auto pool = *Pool::open(with_copies, connector);
+  ASSERT_TRUE(eventually([&] { return pool->count_apart() == 2; }));
+  for (const NodeId first : {NodeId{0}, NodeId{1}}) {
+    const std::vector<NodeId> others{first};
+    std::optional<comex::Run> run;
+    ASSERT_TRUE(eventually([&] { return (run = pool->take_apart(64, others)).has_value(); }));
+    EXPECT_EQ(run->node, NodeId{2});
+  }
+  EXPECT_FALSE(pool->take_apart(1, std::vector{NodeId{1}, NodeId{2}}));
+  ASSERT_TRUE(pool->doubles());
+  EXPECT_EQ(pool->doubles()->first.host, "node-0");
+  EXPECT_EQ(pool->doubles()->second.host, "node-1");
+  EXPECT_FALSE(open(cluster)->doubles());
+}
+
+// With another that has not answered yet it might be enough: two ways to one node are not.
+TEST_F(PoolTest, open_twoWaysToOneNodeAreNotEnough) {
+  FakeCluster cluster(3);
+  auto with_copies = config(cluster);
+  with_copies.copies = 2;
+  const auto connector = [&](const Url& url, const LinkOptions& options) {
+    if (url.host == "node-2") std::this_thread::sleep_for(10 * PoolConfig{}.open_grace);
+    return cluster[url.host == "node-2" ? 2 : 0].connect(url, options);
+  };
+  const auto pool = *Pool::open(with_copies, connector);
+  EXPECT_EQ(pool->status()[2].state, MemberState::up);
+  EXPECT_EQ(pool->count_apart(), 2U);
+}
+
 TEST_F(PoolTest, apart_saysWhyThereAreNone) {
   FakeCluster cluster(2, 8192, Millis(60));
   auto with_copies = config(cluster);

@@ -24,7 +24,6 @@
 #include "node/arena.h"
 #include "node/server.h"
 #include "pool/code_text.h"
-#include "pool/failure_domains.h"
 #include "run/keeper/birthright.h"
 #include "run/keeper/census.h"
 #include "run/keeper/keeper_listen.h"
@@ -203,20 +202,24 @@ class Keeping {
   // For as many copies as there are to be.
   [[nodiscard]] Expected<void> enough_nodes() const {
     const std::uint32_t copies = pool_->config().copies;
-    std::vector<Url> up;
+    const std::size_t up = pool_->count_apart();
+    if (up >= copies) return {};
     std::string why;
     for (const MemberStatus& node : pool_->status()) {
-      auto url = parse_url(node.url);
-      if (node.state == MemberState::up && url) up.push_back(*std::move(url));
       if (node.state != MemberState::up) why += fmt::format("{}{}", why.empty() ? "" : "; ", node.last_error);
     }
-    if (count_domains(up) >= copies) return {};
+    const char* hint = "is `comex serve` running there?";
+    if (const auto doubles = pool_->doubles()) {
+      why = fmt::format("{} and {} are one{}{}", doubles->first.text(), doubles->second.text(), why.empty() ? "" : "; ",
+                        why);
+      hint = "name each memory node once, and others with --pool URL,URL";
+    }
     const Code code = options_.code;
     const std::string needs = code.coded() ? fmt::format("--code {} needs {}", to_text(code), code.nodes())
                                            : fmt::format("--replicas {} needs as many", copies);
-    return Error{Errc::disconnected, fmt::format("{} memory nodes that do not fail together, and {} can be used ({}); "
-                                                 "is `comex serve` running there?",
-                                                 needs, count_domains(up), why)};
+    return Error{
+        Errc::disconnected,
+        fmt::format("{} memory nodes that do not fail together, and {} can be used ({}); {}", needs, up, why, hint)};
   }
   [[nodiscard]] Error full() const {
     return Error{Errc::no_memory, fmt::format("the pool has no memory left ({} is lent); end one of its clients "

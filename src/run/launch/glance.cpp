@@ -1,7 +1,10 @@
 #include "run/launch/glance.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "base/read_file.h"
@@ -36,16 +39,18 @@ Expected<Fd> reach(const Url& url, const Deadline& deadline) {
   }
 }
 
-bool lends(const Url& url, const LinkOptions& options, const Deadline& deadline) {
+// Session::boot_id of a node that has memory to lend; otherwise nothing.
+std::optional<std::uint64_t> find_lender(const Url& url, const LinkOptions& options, const Deadline& deadline) {
   auto fd = reach(url, deadline);
-  if (!fd) return false;
+  if (!fd) return std::nullopt;
   auto opened = shake_hands(std::make_unique<SocketStream>(*std::move(fd)), url, options, wire::Purpose::observe,
                             nullptr, deadline);
-  if (!opened) return false;
+  if (!opened) return std::nullopt;
   const auto reply = opened->channel->call(wire::Type::status, {}, deadline);
   const auto status = reply ? wire::decode<wire::StatusReply>(reply->body) : std::nullopt;
-  return status && std::uint64_t{status->lent} + kEnough <= std::min(status->frames, status->goal) &&
-         status->load.free_frames >= kEnough;
+  const bool lends = status && std::uint64_t{status->lent} + kEnough <= std::min(status->frames, status->goal) &&
+                     status->load.free_frames >= kEnough;
+  return lends ? std::optional(opened->session.boot_id) : std::nullopt;
 }
 
 }  // namespace
@@ -53,9 +58,11 @@ bool lends(const Url& url, const LinkOptions& options, const Deadline& deadline)
 bool seen_at_a_glance(const PoolConfig& pool) {
   const Deadline deadline(kGlance);
   std::vector<Url> there;
+  std::set<std::uint64_t> seen;  // one that has two URLs counts once
   for (const Url& url : pool.nodes) {
     const Deadline its = Deadline::at(std::min(deadline.when(), Clock::now() + kOneNode));
-    if (!deadline.passed() && lends(url, pool.link, its)) there.push_back(url);
+    const auto lender = deadline.passed() ? std::nullopt : find_lender(url, pool.link, its);
+    if (lender && seen.insert(*lender).second) there.push_back(url);
     if (count_domains(there) >= pool.copies) return true;
   }
   return false;
