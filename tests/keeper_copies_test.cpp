@@ -2,6 +2,7 @@
 // again.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <thread>
 #include <vector>
@@ -164,6 +165,57 @@ TEST_P(KeeperCopies, no_copy_is_made_while_somebody_writes) {
   EXPECT_EQ(kept.keeper().status().mended, 0U);
   outpost->end_writes(ticket);
   EXPECT_TRUE(mended_soon(kept, {outpost.get()}));
+}
+
+// Nodes 0 and 1 are of one domain, and 0 and 3 are full. So when 2 is lost, what 0 has can go nowhere, and what 3 has
+// can go to 1.
+TEST_P(KeeperCopies, what_has_no_other_place_does_not_delay_what_has_one) {
+  KeptNodes nodes;
+  nodes.configure = [](std::size_t node, ServerConfig& config) {
+    config.lease = Millis(3'000);
+    if (node == 1 || node == 2) config.memory = 4 * TestNode::kMemory;
+  };
+  nodes.way = [](std::size_t node, Url url) {
+    if (node < 2) url.domain = "rack";
+    return url;
+  };
+  Kept kept(GetParam(), TestNode::kMemory, 4, 2, {}, nodes);
+  const auto is_up = [&](std::size_t node) { return kept.pool().status()[node].state == MemberState::up; };
+  for (const std::size_t later : {1U, 3U}) {
+    kept.stop_node(later);
+    ASSERT_TRUE(wait_until([&] { return !is_up(later); }));
+  }
+  const auto outpost = kept.outpost();
+  const auto take_all = [&] {
+    std::vector<comex::Run> runs;
+    EXPECT_TRUE(wait_until([&] {
+      outpost->tend();
+      while (const auto run = outpost->take(64)) runs.push_back(*run);
+      return kept.keeper().status().refused == 1;
+    }));
+    return runs;
+  };
+  const auto first = take_all();
+  kept.start_node(3);
+  ASSERT_TRUE(wait_until([&] { return is_up(3) && kept.keeper().status().refused == 0; }));
+  auto second = take_all();
+  std::erase_if(second, [&](const comex::Run& run) {
+    std::set<std::size_t> at;
+    for (const std::uint16_t node : nodes_of(*outpost, run)) at.insert(kept.number_of(NodeId{node}));
+    return at != std::set<std::size_t>{2, 3};
+  });
+  ASSERT_GE(first.size(), 40U);
+  ASSERT_GE(second.size(), 5U);
+  kept.start_node(1);
+  ASSERT_TRUE(wait_until([&] { return is_up(1); }));
+  kept.stop_node(2);
+  EXPECT_TRUE(wait_until([&] { return kept.losses_of(2) == 1; }));
+  EXPECT_TRUE(wait_until([&] {
+    outpost->tend();
+    return std::all_of(second.begin(), second.end(),
+                       [&](const comex::Run& run) { return nodes_of(*outpost, run).size() == 2; });
+  }));
+  EXPECT_GT(kept.keeper().status().thin, 2'000U);
 }
 
 // Two processes write, check and return while nodes come and go, one at a time.

@@ -132,7 +132,7 @@ void KeeperServer::await_backup(ChunkNo chunk, Mending& job) {
 // Chunks that are on the disk alone, or for a node of which it stands in, get one, unless the nodes have no room for
 // what is new.
 void KeeperServer::move_back() {
-  if (!thin_.empty() || Clock::now() < disk_used_at_ + kCalm) return;
+  if (!thin_.empty() || !no_room_.empty() || Clock::now() < disk_used_at_ + kCalm) return;
   if (store_->used_on_disk() == 0 && store_->thin() == 0) return;
   for (std::uint32_t number = 0; number < store_->end() && thin_.size() < kMoveAtOnce; ++number) {
     const ChunkNo chunk{number};

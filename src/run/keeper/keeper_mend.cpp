@@ -99,14 +99,30 @@ void KeeperServer::send_round() {
 }
 
 void KeeperServer::seal_thin() {
+  if (Clock::now() >= look_for_room_at_) look_for_room();
   while (mending_.size() < kAtOnce) {
     const auto next = thin_.take([this](std::uint32_t chunk) { return !waits_in_vain(ChunkNo{chunk}); });
     if (!next) return;
     const ChunkNo chunk{*next};
     if (!needs_place(chunk)) continue;
-    const auto to = find_place(store_->places(chunk), store_->length(chunk));
-    if (!to) return mend_later(chunk);
-    seal_for(chunk, *to, std::nullopt);
+    const Wanted wanted = wanted_beside(store_->places(chunk), store_->length(chunk));
+    if (const auto others = no_room_.find(wanted); others != no_room_.end()) {
+      others->second.push_back(chunk);
+    } else if (const auto to = find_place(wanted)) {
+      seal_for(chunk, *to, std::nullopt);
+    } else if (pool_.apart(wanted.beside) == Errc::ok) {
+      return mend_later(chunk);  // frames are on their way
+    } else {
+      no_room_[wanted].push_back(chunk);
+    }
+  }
+}
+
+// For what had none a while ago.
+void KeeperServer::look_for_room() {
+  look_for_room_at_ = Clock::now() + kMendAgain;
+  for (const auto& [wanted, chunks] : std::exchange(no_room_, {})) {
+    for (const ChunkNo chunk : chunks) mend_later(chunk);
   }
 }
 
@@ -120,13 +136,16 @@ bool KeeperServer::needs_place(ChunkNo chunk) const {
   return store_->places(chunk).count < pool_.config().copies || store_->is_on_disk(chunk);
 }
 
-// Frames for one more copy of a chunk, on another node than these.
-std::optional<Run> KeeperServer::find_place(const Places& places, std::uint32_t count) {
-  std::vector<NodeId> used;
+KeeperServer::Wanted KeeperServer::wanted_beside(const Places& places, std::uint32_t count) {
+  Wanted wanted{{}, count};
   for (std::uint32_t i = 0; i < places.count; ++i) {
-    if (places.at[i].node != kw::kDisk) used.push_back(places.at[i].node);
+    if (places.at[i].node != kw::kDisk) wanted.beside.push_back(places.at[i].node);
   }
-  const auto run = pool_.take_apart(count, used, count);
+  return wanted;
+}
+
+std::optional<Run> KeeperServer::find_place(const Wanted& wanted) {
+  const auto run = pool_.take_apart(wanted.count, wanted.beside, wanted.count);
   if (!run) return std::nullopt;
   if (!nodes_.contains(run->node.value)) look_at_pool();  // a session that began a moment ago
   const auto node = nodes_.find(run->node.value);

@@ -70,7 +70,7 @@ void KeeperServer::seal_leaving() {
       continue;
     }
     const Places others = other_places(chunk, *from);
-    auto to = find_place(others, from->count);
+    auto to = find_place(wanted_beside(others, from->count));
     if (!to && may_leave_for_disk(chunk, others.count)) to = disk_place(chunk);
     if (!to) {
       leaving_.push_back(chunk);

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -229,13 +230,21 @@ class KeeperServer {
   };
   void mend();
   void seal_some();
+  // Frames for a place: so many, on another node than these.
+  struct Wanted {
+    std::vector<NodeId> beside;
+    std::uint32_t count = 0;
+    auto operator<=>(const Wanted&) const = default;
+  };
   void seal_thin();
+  void look_for_room();
   void mend_later(ChunkNo chunk);
   void seal_for(ChunkNo chunk, const Run& to, std::optional<Run> from, std::uint32_t others = 0);
   void send_round();
   void begin_copy(ChunkNo chunk, Mending& job);
   [[nodiscard]] std::vector<ChunkCopier::Source> find_sources(ChunkNo chunk, const Mending& job) const;
-  std::optional<Run> find_place(const Places& places, std::uint32_t count);
+  [[nodiscard]] static Wanted wanted_beside(const Places& places, std::uint32_t count);
+  std::optional<Run> find_place(const Wanted& wanted);
   [[nodiscard]] bool needs_place(ChunkNo chunk) const;
   [[nodiscard]] bool nobody_writes(ChunkNo chunk, const Mending& job) const;
   [[nodiscard]] static bool is_silent(const Process& process);
@@ -283,11 +292,13 @@ class KeeperServer {
   Fd epoll_;
   Fd wake_;
   std::unique_ptr<LaneOpener> opener_;
-  std::unique_ptr<Backup> backup_;            // null: there is none
-  std::unique_ptr<ChunkCopier> copier_;       // ends before the backup, whose file it uses
-  MendQueue thin_;                            // chunks that have fewer places than they should; some may be gone
-  std::map<std::uint32_t, Mending> mending_;  // by chunk; all of them are sealed
-  std::deque<ChunkNo> leaving_;               // chunks with places that nodes want to have back; some may be gone
+  std::unique_ptr<Backup> backup_;                  // null: there is none
+  std::unique_ptr<ChunkCopier> copier_;             // ends before the backup, whose file it uses
+  MendQueue thin_;                                  // chunks that have fewer places than they should; some may be gone
+  std::map<Wanted, std::vector<ChunkNo>> no_room_;  // ... and those for which no node had any when it was asked
+  Clock::time_point look_for_room_at_{};            // when to ask again
+  std::map<std::uint32_t, Mending> mending_;        // by chunk; all of them are sealed
+  std::deque<ChunkNo> leaving_;                     // chunks with places that nodes want to have back; some may be gone
   std::vector<Left> left_;
   std::uint64_t moved_ = 0;
   std::uint64_t straight_ = 0;
