@@ -42,7 +42,8 @@ TEST(BenchChaos, one_copy_a_clear_end) {
 
 TEST(BenchChaos, coded_no_program_is_lost) {
   if (::geteuid() != 0) GTEST_SKIP() << "network namespaces need root";
-  const Json json = storm({"--faults", "3", "--code", "4+1", "--nodes", "6", "--programs", "1", "--seed", "5"});
+  // The seed draws nodes that are killed, stopped and cut off.
+  const Json json = storm({"--faults", "3", "--code", "4+1", "--nodes", "6", "--programs", "1", "--seed", "8"});
   ASSERT_TRUE(json.is_object());
   EXPECT_GT(json["programs_well"], 0);
   EXPECT_EQ(json["programs_stopped"], 0);
