@@ -49,7 +49,8 @@ class RunProfile : public testing::Test {
                                    "--stats",
                                    folder_.path("stats.json"),
                                    "--profile",
-                                   file()};
+                                   file(),
+                                   "--at-once"};  // however short it is
     words.insert(words.end(), flags.begin(), flags.end());
     words.push_back("--");
     words.insert(words.end(), program.begin(), program.end());
@@ -141,13 +142,13 @@ TEST_F(RunProfile, of_several_processes_each_is_known_again) {
   const std::string one = "/usr/bin/python3 " + folder_.file("chase.py", kChase) + " 18 2 ";
   const std::vector<std::string> both{"/bin/sh", "-c", one + "1; " + one + "2"};
   // They are short: on a busy machine the second would be over before it is woken. The shell is a third.
-  const Outcome first = run(both, {"--at-once"});
+  const Outcome first = run(both);
   ASSERT_EQ(first.code, 0) << first.errors;
   expect_said(first, " processes");
   // Of one process alone it would know half. What comes in time is another matter, and the machine's.
   int best = 0;
   for (int again = 0; again < 5 && best < kOfBoth; ++again) {
-    const Outcome later = run(both, {"--at-once"});
+    const Outcome later = run(both);
     EXPECT_EQ(later.output, first.output);
     best = std::max(best, known(later));
   }
