@@ -2,7 +2,9 @@
 //
 // A program that works on several arrays at once faults here and there in turn, and its faults in order look like
 // noise. So a thread has a few streams, each a place in memory where faults go on: a fault belongs to the stream that
-// expects it, or else to the one that is near. What is near none begins a stream of its own.
+// expects it, or else to the one that is near. What is near none begins a stream of its own. If it goes on with a
+// stride that is wider than that (strays.h), it begins another of that: such a one has no place to be near to, only
+// faults that it expects.
 //
 // When there are too many, those go first that brought nothing: what a stream brought is its credit, and it pays for
 // being passed over. So faults at random, which begin a stream each, do not drive out one that is in use, and one that
@@ -18,11 +20,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 
 #include "pager/page.h"
 #include "pager/prefetch/follower.h"
 #include "pager/prefetch/footprints.h"
 #include "pager/prefetch/line.h"
+#include "pager/prefetch/strays.h"
 #include "pager/prefetch/trend.h"
 
 namespace comex {
@@ -71,6 +75,13 @@ struct FaultStream {
     deltas.clear();
     byte_deltas.clear();
   }
+  // One more fault is known: a step before the first of the line.
+  void begin(const Line& line) noexcept {
+    begin(line.first, line.offset);
+    step = line.step;
+    deltas.push(as_delta(step.pages));
+    byte_deltas.push(as_delta(step.in_bytes()));
+  }
   [[nodiscard]] Line line() const noexcept { return {last, offset, step}; }
   // Where it faults next, if it goes on and uses all that is there.
   [[nodiscard]] PageNo expected() const noexcept { return line().at(std::int64_t{covered} + 1); }
@@ -85,17 +96,17 @@ struct FaultStream {
     return steps == 0 ? 0 : std::min<std::uint32_t>(steps - 1, brought);
   }
   [[nodiscard]] std::int32_t delta_to(PageNo page) const noexcept {
-    constexpr std::int64_t kFarthest = std::numeric_limits<std::int32_t>::max();
-    const auto distance = static_cast<std::int64_t>(page - last);
-    return std::abs(distance) > kFarthest ? 0 : static_cast<std::int32_t>(distance);
+    return as_delta(static_cast<std::int64_t>(page - last));
   }
   // The same in bytes, with each of so many steps; of none: all of it.
   [[nodiscard]] std::int32_t byte_delta_to(PageNo page, std::uint32_t at_byte, std::uint32_t steps) const noexcept {
-    constexpr std::int64_t kFarthest = std::numeric_limits<std::int32_t>::max();
     const std::int64_t distance = std::int64_t{delta_to(page)} * static_cast<std::int64_t>(kPageSize) +
                                   (std::int64_t{at_byte} - std::int64_t{offset});
-    const std::int64_t each = steps > 0 && distance % steps == 0 ? distance / steps : distance;
-    return std::abs(each) > kFarthest ? 0 : static_cast<std::int32_t>(each);
+    return as_delta(steps > 0 && distance % steps == 0 ? distance / steps : distance);
+  }
+  // 0: too far to say.
+  static std::int32_t as_delta(std::int64_t distance) noexcept {
+    return std::abs(distance) > std::numeric_limits<std::int32_t>::max() ? 0 : static_cast<std::int32_t>(distance);
   }
   void move_to(PageNo page, std::uint32_t at_byte = 0) noexcept {
     last = page;
@@ -128,13 +139,15 @@ struct Replay {
 
 struct History {
   static constexpr std::size_t kStreams = 8;
-  static constexpr std::size_t kWhole = kStreams;
-  static constexpr std::size_t kNone = kStreams + 1;
-  static constexpr std::uint64_t kNear = 64;  // pages
+  static constexpr std::size_t kWide = 8;
+  static constexpr std::size_t kNone = kStreams + kWide;
+  static constexpr std::uint64_t kNear = 64;    // pages
+  static constexpr std::uint32_t kSkipped = 4;  // faults of a wide stride that may not be seen here
 
-  // The last of them is of all faults that are near no other: a stride that is wider than that is seen here.
-  std::array<FaultStream, kStreams + 1> streams;
-  std::uint8_t hand = 0;  // who is asked next to make room
+  std::array<FaultStream, kStreams + kWide> streams;  // the last of them are of wide strides
+  std::uint8_t hand = 0;                              // who is asked next to make room
+  std::uint8_t wide_hand = 0;                         // ... of the wide ones
+  Strays strays;
 
   // Of neighbours (prefetch/neighbours.h):
   std::uint32_t group = 0;    // how many are brought in together now
@@ -150,13 +163,18 @@ struct History {
   [[nodiscard]] std::size_t find(PageNo page) const noexcept {
     std::size_t nearest = kNone;
     std::uint64_t distance = kNear + 1;
-    for (std::size_t i = 0; i < streams.size(); ++i) {
+    for (std::size_t i = 0; i < kStreams; ++i) {
       if (streams[i].steps_to(page) > 0) return i;
       const std::uint64_t far = page - streams[i].place();
-      if (const std::uint64_t its = std::min(far, ~far + 1); i < kWhole && its < distance) {
+      if (const std::uint64_t its = std::min(far, ~far + 1); its < distance) {
         distance = its;
         nearest = i;
       }
+    }
+    for (std::size_t i = kStreams; i < streams.size(); ++i) {
+      const FaultStream& wide = streams[i];
+      const std::uint32_t most = nearest == kNone ? wide.covered + 1U + kSkipped : wide.covered + 1U;
+      if (wide.line().steps_to(page, most) > 0) return i;
     }
     return nearest;
   }
@@ -169,14 +187,31 @@ struct History {
     }
     return false;
   }
-  // A new stream, in the place of another.
-  void begin(PageNo page, std::uint32_t at_byte = 0) noexcept {
-    for (std::size_t tries = 1; tries < kStreams && streams[hand].credit > 0; ++tries) {
-      --streams[hand].credit;
-      hand = static_cast<std::uint8_t>((hand + 1) % kStreams);
+  // The same of a fault that has just been. If no stream is found one begins, and another if the fault goes on with a
+  // wide stride, which it belongs to. kNone: it is the first of its stream.
+  std::size_t join(PageNo page, std::uint32_t at_byte = 0) noexcept {
+    if (const std::size_t found = find(page); found != kNone) {
+      strays.pass();
+      return found;
     }
-    streams[hand].begin(page, at_byte);
-    hand = static_cast<std::uint8_t>((hand + 1) % kStreams);
+    streams[make_room(0, kStreams, hand)].begin(page, at_byte);
+    const std::optional<Line> stride = strays.add(page, at_byte);
+    if (!stride) return kNone;
+    const std::size_t wide = make_room(kStreams, kWide, wide_hand);
+    streams[wide].begin(*stride);
+    return wide;
+  }
+
+ private:
+  // Of so many streams: the one whose place a new one takes.
+  std::size_t make_room(std::size_t first, std::size_t count, std::uint8_t& next) noexcept {
+    const auto pass = [&] {
+      const std::size_t passed = first + next;
+      next = static_cast<std::uint8_t>((next + 1) % count);
+      return passed;
+    };
+    for (std::size_t tries = 1; tries < count && streams[first + next].credit > 0; ++tries) --streams[pass()].credit;
+    return pass();
   }
 };
 

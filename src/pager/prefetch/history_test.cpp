@@ -51,28 +51,48 @@ TEST(History, find_whoExpectsItThenWhoIsNear) {
   EXPECT_EQ(history.find(kHere + 301), 5U);
   EXPECT_EQ(history.find(kHere + 319), 2U) << "nearest to where it is expected";
   EXPECT_EQ(history.find(kHere + 330 + History::kNear), History::kNone);
-  history.streams[History::kWhole] = stream_at(kHere + 5000, 1000, 0);
-  EXPECT_EQ(history.find(kHere + 6000), History::kWhole);
-  EXPECT_EQ(history.find(kHere + 6001), History::kNone) << "the whole has no place to be near to";
 }
 
-TEST(History, begin_faultsAtRandomDoNotDriveOutWhatIsInUse) {
+TEST(History, find_aWideStrideGoesOnWhereFaultsWereNotSeen) {
+  History history;
+  history.streams[History::kStreams + 3] = stream_at(kHere, 300, 2);
+  EXPECT_EQ(history.find(kHere + 900), History::kStreams + 3) << "expected";
+  EXPECT_EQ(history.find(kHere + 1500), History::kStreams + 3);
+  EXPECT_EQ(history.find(kHere + 901), History::kNone) << "it has no place to be near to";
+  EXPECT_EQ(history.find(kHere + 1400), History::kNone) << "not on the line";
+  EXPECT_EQ(history.find(kHere + 300 * (3 + History::kSkipped + 1)), History::kNone);
+}
+
+TEST(History, join_saysWhichStrideItGoesOnWith) {
+  History history;
+  EXPECT_EQ(history.join(kHere), History::kNone);
+  EXPECT_EQ(history.join(kHere + 5'000'000), History::kNone);
+  EXPECT_EQ(history.join(kHere + 300), History::kNone);
+  EXPECT_EQ(history.join(kHere + 5'000'500), History::kNone);
+  const std::size_t found = history.join(kHere + 600);
+  ASSERT_LT(found, History::kNone);
+  EXPECT_EQ(history.streams[found].last, kHere + 300);
+  EXPECT_EQ(history.streams[found].steps_to(kHere + 600), 1U);
+  EXPECT_LT(history.join(kHere + 601), History::kStreams) << "it may as well be the first of a scan";
+}
+
+TEST(History, join_faultsAtRandomDoNotDriveOutWhatIsInUse) {
   History history;
   for (std::size_t i = 0; i < 4; ++i) {
     history.streams[i] = stream_at(kHere + i * 100'000, 1, 31);
     history.streams[i].credit = 31;
   }
-  for (std::uint64_t i = 0; i < 100; ++i) history.begin(PageNo{5'000'000 + i * 1000});
+  for (std::uint64_t i = 0; i < 100; ++i) history.join(PageNo{5'000'000 + i * i * 1000});
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(history.streams[i].step.pages, 1) << i;
 }
 
-TEST(History, begin_whatHasEndedGoesInTime) {
+TEST(History, join_whatHasEndedGoesInTime) {
   History history;
   for (FaultStream& stream : history.streams) {
     stream = stream_at(kHere, 1, 31);
     stream.credit = 31;
   }
-  for (std::uint64_t i = 0; i < 300; ++i) history.begin(PageNo{5'000'000 + i * 1000});
+  for (std::uint64_t i = 0; i < 300; ++i) history.join(PageNo{5'000'000 + i * i * 1000});
   for (std::size_t i = 0; i < History::kStreams; ++i) EXPECT_EQ(history.streams[i].step.pages, 0) << i;
 }
 

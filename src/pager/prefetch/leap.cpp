@@ -9,11 +9,8 @@ namespace comex {
 Plan Leap::plan(History& history, const Miss& miss) const noexcept {
   using From = Miss::From;
   Plan plan;
-  plan.stream = history.find(miss.page);
-  if (plan.stream == History::kNone) {
-    history.begin(miss.page, miss.offset);
-    plan.stream = History::kWhole;
-  }
+  plan.stream = history.join(miss.page, miss.offset);
+  if (plan.stream == History::kNone) return plan;
   FaultStream& stream = history.streams[plan.stream];
   const std::uint32_t steps = stream.steps_to(miss.page);
   plan.used = stream.used(steps);

@@ -6,7 +6,7 @@
 // line do not stop everything; if they go on, the window comes to nothing, and nothing is brought.
 //
 // Other than in the paper, histories are per thread, and of several streams in each (history.h): strides that are
-// interleaved are found, too.
+// interleaved are found, too, however wide.
 #pragma once
 
 #include "pager/prefetch/prefetcher.h"

@@ -6,11 +6,8 @@ namespace comex {
 
 Plan Strides::plan(History& history, const Miss& miss) const noexcept {
   Plan plan;
-  plan.stream = history.find(miss.page);
-  if (plan.stream == History::kNone) {
-    history.begin(miss.page);
-    return plan;
-  }
+  plan.stream = history.join(miss.page);
+  if (plan.stream == History::kNone) return plan;
   FaultStream& stream = history.streams[plan.stream];
   const std::uint32_t steps = stream.steps_to(miss.page);
   plan.used = stream.used(steps);
