@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -228,6 +229,13 @@ class FakeFrames final : public Frames {
   }
   void poll(NodeId) noexcept override {}
   [[nodiscard]] bool is_near(NodeId) const noexcept override { return near; }
+  [[nodiscard]] bool keeps_waiting(NodeId node) const noexcept override {
+    return node == disk || Frames::keeps_waiting(node);
+  }
+  [[nodiscard]] Location place_of(Location home) const noexcept override {
+    const auto found = elsewhere.find(home.frame.value);
+    return found == elsewhere.end() ? home : Location{found->second, home.frame};
+  }
   Errc wait(NodeId, Transfer& transfer) noexcept override {
     if (while_waiting) while_waiting();
     if (!transfer.done()) finish_held();
@@ -277,6 +285,10 @@ class FakeFrames final : public Frames {
   std::function<void()> while_waiting;
   void fail_reads(Errc with) { result_ = with; }
   std::atomic<bool> near = false;
+  NodeId disk = kNowhere;  // this node is one: who reads there waits
+  // Frames that have no place of their own now, but such a one: they must not be read meanwhile. For a test with one
+  // thread.
+  std::map<std::uint32_t, NodeId> elsewhere;
   [[nodiscard]] std::uint64_t used() const {
     const std::lock_guard lock(mutex_);
     std::uint64_t count = 0;

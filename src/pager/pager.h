@@ -223,6 +223,10 @@ class Pager {
   using Wanted = Reads<1 + Faulter::kMostAlong>;
   Errc read(Wanted& wanted, const Faulter& faulter) noexcept;
   [[nodiscard]] bool goes_along(Location place, NodeId node) const noexcept;
+  // Whether it can be asked for ahead: nobody waits for what nobody wants yet.
+  [[nodiscard]] bool can_be_asked_for(Location place) const noexcept {
+    return place.node != kNowhere && !frames_.keeps_waiting(place.node);
+  }
   // Of a group that has been read.
   struct Opened {
     Slots wrong = 0;   // not what was sent, and no copy is

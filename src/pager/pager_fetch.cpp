@@ -269,9 +269,9 @@ void Pager::read_ahead(const Group& group, NodeId node, Faulter& faulter) noexce
                   Entry was;
                   if (word == nullptr || !table_->try_lock(*word, PageState::remote, &was)) return;
                   const Location place = frames_.place_of(was.location());
-                  const bool free = goes_along(place, node) && !was.hidden() && !buffer_.has(other);
-                  // Nobody is waited for here, as would be to make a page of others.
-                  if (!free || place.node == kMade || !coming->add(other, place)) return table_->unlock(other, *word);
+                  const bool wanted = goes_along(place, node) && can_be_asked_for(place);
+                  const bool free = wanted && !was.hidden() && !buffer_.has(other);
+                  if (!free || !coming->add(other, place)) return table_->unlock(other, *word);
                   locked[coming->count() - 1] = {other, word};
                 });
   const std::uint32_t count = coming->count();

@@ -39,6 +39,7 @@ class PlannedTest : public PagerFixture {
     }
     return pages;
   }
+  std::uint32_t frame_of(std::uint32_t page) { return pager_->table().load(kFirst + page).location().frame.value; }
   void expect_all_as_written() {
     for (std::uint32_t page = 0; page < 1024; ++page) EXPECT_EQ(load(page), 1000 + page);
   }
@@ -182,6 +183,29 @@ TEST_F(PlannedTest, fault_readsAheadWithoutWaiting) {
   EXPECT_EQ(resident(), (Pages{100, 110, 120, 130, 140, 150}));
   EXPECT_EQ(planned_.result.from_buffer, 2U);
   EXPECT_EQ(pager_->stats().pages_along + pager_->stats().pages_around, 5U) << "each counts once";
+  expect_all_as_written();
+}
+
+TEST_F(PlannedTest, fault_whatWouldBeWaitedForIsNotReadAhead) {
+  begin_remote(100, {.step = {10}, .after = 2, .ahead = 3});
+  frames_->disk = pager_->table().load(kFirst + 100).location().node;
+  EXPECT_EQ(load(100), 1100U);
+  EXPECT_EQ(resident(), (Pages{100, 110, 120})) << "what comes in the read of the page itself";
+  EXPECT_EQ(frames_->reads(), 1);
+  planned_.at = kFirst + 200;
+  planned_.planned = {.after = 3, .mapped = false};
+  EXPECT_EQ(load(200), 1200U);
+  EXPECT_EQ(frames_->reads(), 2);
+  EXPECT_EQ(pager_->stats().pages_around, 0U);
+  // Where neighbours are spread, those that are elsewhere are read.
+  frames_->disk = kNowhere;
+  frames_->spread = true;
+  frames_->elsewhere = {{frame_of(302), kMade}, {frame_of(303), kNowhere}};
+  planned_.at = kFirst + 300;
+  planned_.planned = {.after = 4, .mapped = false};
+  EXPECT_EQ(load(300), 1300U);
+  EXPECT_EQ(pager_->stats().pages_around, 2U) << "301 and 304";
+  frames_->elsewhere.clear();
   expect_all_as_written();
 }
 

@@ -30,7 +30,7 @@ void Pager::ask_for_list(const Miss& miss, const Plan& plan, Faulter& faulter) n
     const Entry entry(word->load(std::memory_order_relaxed));
     if (!entry.is(PageState::remote) || entry.busy()) continue;
     const Location place = frames_.place_of(entry.location());
-    if (frames_.is_near(place.node) || buffer_.has(*page)) continue;
+    if (!can_be_asked_for(place) || frames_.is_near(place.node) || buffer_.has(*page)) continue;
     listed.pages[listed.count++] = {*page, word, place};
   }
   std::uint32_t asked = 0;

@@ -108,6 +108,22 @@ TEST_F(PagerListTest, list_ofNearPagesIsNotAskedFor) {
   expect_served({5, 6, 7}, Served::remote);
 }
 
+TEST_F(PagerListTest, list_leavesOutWhatWouldBeWaitedFor) {
+  sizes_.buffer = 4 * ReadBuffer::kGroupPages;
+  lists_.pages = {5, 6, 7, 1000, 1001};
+  begin_remote(2);
+  const auto place_of = [&](std::uint32_t page) { return pager_->table().load(kFirst + page).location(); };
+  ASSERT_NE(place_of(5).node, place_of(1000).node);
+  frames_->disk = place_of(1000).node;
+  frames_->elsewhere = {{place_of(5).frame.value, kMade}, {place_of(6).frame.value, kNowhere}};
+  EXPECT_EQ(load(0), 1000U);
+  EXPECT_EQ(frames_->reads(), 2) << "the page, and one of the list";
+  EXPECT_EQ(lists_.told, std::vector<std::uint32_t>{1});
+  frames_->elsewhere.clear();
+  expect_served({7}, Served::buffered);
+  expect_served({5, 6, 1000, 1001}, Served::remote);
+}
+
 TEST_F(PagerListTest, list_whileTooMuchIsUnderWayIsForTheNextFault) {
   sizes_.buffer = 32 * (ReadBuffer::kMostUnderWay + 1);
   lists_.pages = {10, 20};

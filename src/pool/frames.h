@@ -86,6 +86,9 @@ class Frames {
 
   // Whether a read from there costs no more than its bytes: there is nothing to be gained by reading more at once.
   [[nodiscard]] virtual bool is_near(NodeId) const noexcept { return false; }
+  // Whether who submits a read there waits until it is done, as with a disk, or a page that is made of others: nothing
+  // is read there that nobody waits for.
+  [[nodiscard]] virtual bool keeps_waiting(NodeId node) const noexcept { return node == kMade; }
 
   // Page-aligned memory, zeros, never given back, from and to which pages are moved with a copy less; nullptr: there is
   // no more of it, any other will do. In a forked child what was in it is zeros.

@@ -108,6 +108,9 @@ class Outpost final : public Frames {
   void end_reads(std::uint32_t ticket) noexcept override { ages_.leave(ticket); }
   Errc wait_until_readable(Location home, const Deadline& deadline) noexcept override;
   [[nodiscard]] bool is_near(NodeId node) const noexcept override;
+  [[nodiscard]] bool keeps_waiting(NodeId node) const noexcept override {
+    return node == keeper_wire::kDisk || Frames::keeps_waiting(node);
+  }
   std::byte* transfer_memory(std::size_t bytes) noexcept override { return dock_.take(bytes); }
   void submit(NodeId node, Transfer& transfer) noexcept override;
   void poll(NodeId node) noexcept override;

@@ -95,6 +95,12 @@ TEST_F(OutpostMapTest, lostIsWhatHasNoPlaceButLostOnes) {
   EXPECT_EQ(verdict(), Errc::timeout);
 }
 
+TEST_F(OutpostMapTest, whoReadsFromADiskOrWhatIsMadeWaits) {
+  EXPECT_TRUE(outpost_->keeps_waiting(kw::kDisk));
+  EXPECT_TRUE(outpost_->keeps_waiting(kMade));
+  EXPECT_FALSE(outpost_->keeps_waiting(kUnheard));
+}
+
 // A chunk has a place as long as it is there: whoever sees none has looked while one went and another came.
 TEST_F(OutpostMapTest, noPlaceAtAllIsAGlanceBetweenTwo) {
   EXPECT_EQ(verdict(), Errc::timeout);
