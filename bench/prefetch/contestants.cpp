@@ -45,8 +45,12 @@ std::uint64_t room_for(std::uint64_t bytes) {
 }
 
 std::uint64_t share_of(std::uint64_t bytes, unsigned percent) {
-  constexpr std::uint64_t kLeastLocal = std::uint64_t{16} << 20;
   return std::max(bytes / 100 * percent / kPageSize * kPageSize, kLeastLocal);
+}
+
+unsigned percent_of(std::uint64_t part, std::uint64_t bytes) {
+  constexpr unsigned kAll = 100;
+  return part < bytes ? static_cast<unsigned>((part * kAll + bytes / 2) / bytes) : kAll;
 }
 
 Expected<std::optional<RunCounts>> counts_of(const Running& running) {

@@ -38,6 +38,9 @@ std::uint64_t room_for(std::uint64_t bytes);
 
 // So much of `bytes`, in whole pages, but no less than comex run takes.
 std::uint64_t share_of(std::uint64_t bytes, unsigned percent);
+inline constexpr std::uint64_t kLeastLocal = std::uint64_t{16} << 20;
+// Which share that is: 100 at most.
+unsigned percent_of(std::uint64_t part, std::uint64_t bytes);
 
 // The counts of the run that has just ended; nothing where it was not comex.
 Expected<std::optional<RunCounts>> counts_of(const Running& running);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/units.h"
 #include "bench/host_load.h"
@@ -101,13 +103,20 @@ class SensitivityRun {
     measure(index, sweep, value, comex_contestant(ground_, who, local, {flag_of(sweep), std::to_string(value)}));
   }
 
-  void vary_memory(std::size_t index, unsigned share) {
+  // Of a small program several shares may be the same memory, which is measured once.
+  void vary_memory(std::size_t index, unsigned wanted) {
     const SensitivityProgram& program = figures_.programs[index];
-    const std::uint64_t local = share_of(program.peak_bytes, share);
+    const std::uint64_t local = share_of(program.peak_bytes, wanted);
+    const unsigned share = percent_of(local, program.peak_bytes);
+    if (!tried_.insert({index, share}).second) return;
     for (const std::string_view system : {kPagingShm, kPagingZram, kPagingTcp, kPagingDisk}) {
       if (interrupted()) return;
       const bool kernel = system == kPagingZram || system == kPagingDisk;
-      if (gave_up(program.name, system) || (kernel && !ground_.host)) continue;
+      if (failed(program.name, system) || (kernel && !ground_.host)) continue;
+      if (const SensitivityPoint* const slow = too_slow(program.name, system)) {
+        figures_.points.push_back({Sweep::memory, program.name, std::string(system), share, slow->seconds, {}, true});
+        continue;
+      }
       if (!kernel) {
         // With all its memory and what comex needs itself: it is watched, and nothing is paged.
         const std::uint64_t enough = share == kAll ? local + local / 4 : local;
@@ -116,24 +125,26 @@ class SensitivityRun {
       } else if (share == kAll) {
         // Nothing to swap: the kernel with all the memory is the program by itself.
         figures_.points.push_back(
-            {Sweep::memory, program.name, std::string(system), share, program.native_seconds, {}});
+            {Sweep::memory, program.name, std::string(system), share, program.native_seconds, {}, false});
       } else {
         measure(index, Sweep::memory, share, kernel_contestant(ground_, system, local, room_for(program.peak_bytes)));
       }
     }
   }
 
-  // It failed with more memory than it would have now, or took too long.
-  [[nodiscard]] bool gave_up(const std::string& program, std::string_view system) const {
-    const auto failed = [&](const Skipped& each) {
+  // ... with more memory than it would have now.
+  [[nodiscard]] bool failed(const std::string& program, std::string_view system) const {
+    return std::any_of(figures_.failed.begin(), figures_.failed.end(), [&](const Skipped& each) {
       return each.what.starts_with(fmt::format("{}: {},", program, system));
-    };
-    if (std::any_of(figures_.failed.begin(), figures_.failed.end(), failed)) return true;
-    if (std::any_of(figures_.skipped.begin(), figures_.skipped.end(), failed)) return true;
-    return std::any_of(figures_.points.begin(), figures_.points.end(), [&](const SensitivityPoint& point) {
-      return point.sweep == Sweep::memory && point.program == program && point.system == system &&
-             point.seconds > options_.most_seconds;
     });
+  }
+  // The point at which it took too long, with more memory than it would have now.
+  [[nodiscard]] const SensitivityPoint* too_slow(const std::string& program, std::string_view system) const {
+    const auto found = std::find_if(figures_.points.begin(), figures_.points.end(), [&](const SensitivityPoint& point) {
+      return point.sweep == Sweep::memory && point.program == program && point.system == system &&
+             (point.at_least || point.seconds > options_.most_seconds);
+    });
+    return found == figures_.points.end() ? nullptr : &*found;
   }
 
   void measure(std::size_t index, Sweep sweep, unsigned value, Expected<Running> running) {
@@ -150,6 +161,8 @@ class SensitivityRun {
     const Expected<std::optional<RunCounts>> counts = counts_of(*running);
     if (!outcome && outcome.error().code == Errc::timeout) {
       figures_.skipped.push_back({what, fmt::format("it took longer than {}", format_duration(options_.limit))});
+      const double seconds = std::chrono::duration<double>(options_.limit).count();
+      figures_.points.push_back({sweep, name, running->who.system, value, seconds, {}, true});
     } else if (!outcome) {
       figures_.failed.push_back({what, outcome.error().message});
     } else if (outcome->result != results_[index]) {
@@ -157,14 +170,15 @@ class SensitivityRun {
     } else if (!counts) {
       figures_.failed.push_back({what, counts.error().message});
     } else {
-      figures_.points.push_back({sweep, name, running->who.system, value, outcome->seconds, *counts});
+      figures_.points.push_back({sweep, name, running->who.system, value, outcome->seconds, *counts, false});
     }
   }
 
   const SensitivityOptions& options_;
   PrefetchGround& ground_;
   std::vector<std::unique_ptr<PagedProgram>> programs_;
-  std::vector<std::string> results_;  // of each, natively
+  std::vector<std::string> results_;                  // of each, natively
+  std::set<std::pair<std::size_t, unsigned>> tried_;  // programs, and shares of their memory
   SensitivityFigures& figures_;
   Steps& steps_;
 };

@@ -31,7 +31,7 @@ struct SensitivityOptions {
     thresholds = {64, 1024};
     prefetches = {2, 16};
     buffers = {64, 1024};
-    shares = {100, 50};
+    shares = {100, 50, 25};
     share = 50;
     limit = Millis(15'000);
   }

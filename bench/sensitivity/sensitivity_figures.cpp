@@ -31,12 +31,12 @@ std::vector<unsigned> SensitivityFigures::values(Sweep sweep) const {
   return {all.begin(), all.end()};
 }
 
-std::optional<double> SensitivityFigures::speed_up(std::string_view program, std::string_view system,
-                                                   std::string_view over, unsigned percent) const {
+std::optional<SpeedUp> SensitivityFigures::speed_up(std::string_view program, std::string_view system,
+                                                    std::string_view over, unsigned percent) const {
   const SensitivityPoint* const ours = find(Sweep::memory, program, system, percent);
   const SensitivityPoint* const theirs = find(Sweep::memory, program, over, percent);
-  if (ours == nullptr || theirs == nullptr || ours->seconds <= 0) return std::nullopt;
-  return theirs->seconds / ours->seconds;
+  if (ours == nullptr || theirs == nullptr || ours->seconds <= 0 || ours->at_least) return std::nullopt;
+  return SpeedUp{theirs->seconds / ours->seconds, theirs->at_least};
 }
 
 }  // namespace comex::bench

@@ -19,7 +19,7 @@ enum class Sweep : std::uint8_t {
   threshold,  // frames that are kept at hand before more are asked for
   prefetch,   // pages that one fault brings at most
   buffer,     // pages in the read buffer
-  memory,     // per cent of what the program wants that is local
+  memory,     // per cent of what the program wants that was local: no less than comex run takes
 };
 inline constexpr std::array<Sweep, 4> kSweeps{Sweep::threshold, Sweep::prefetch, Sweep::buffer, Sweep::memory};
 // The name on the command line and in JSON.
@@ -32,12 +32,18 @@ struct SensitivityPoint {
   unsigned value = 0;
   double seconds = 0;
   std::optional<RunCounts> counts;  // of comex
+  bool at_least = false;            // it was stopped after so long; or it took so long with more memory, and sat out
 };
 
 struct SensitivityProgram {
   std::string name;
   std::uint64_t peak_bytes = 0;
   double native_seconds = 0;
+};
+
+struct SpeedUp {
+  double times = 0;
+  bool at_least = false;
 };
 
 struct SensitivityFigures {
@@ -53,9 +59,10 @@ struct SensitivityFigures {
                                              unsigned value) const;
   // Every value that was measured for anybody, ascending.
   [[nodiscard]] std::vector<unsigned> values(Sweep sweep) const;
-  // How many times faster `system` is with so much memory than the other; nothing where one was not measured.
-  [[nodiscard]] std::optional<double> speed_up(std::string_view program, std::string_view system, std::string_view over,
-                                               unsigned percent) const;
+  // How many times faster `system` is with so much memory than the other; nothing where one was not measured, or of
+  // `system` is only known that it takes longer.
+  [[nodiscard]] std::optional<SpeedUp> speed_up(std::string_view program, std::string_view system,
+                                                std::string_view over, unsigned percent) const;
 };
 
 }  // namespace comex::bench

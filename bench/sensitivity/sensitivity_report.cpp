@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "bench/paging/system.h"
+#include "bench/prefetch/contestants.h"
 #include "bench/report_parts.h"
 
 namespace comex::bench {
@@ -41,11 +42,19 @@ std::string table(const SensitivityFigures& figures, Sweep sweep, std::string_vi
   return text + '\n';
 }
 
+std::string bound(bool at_least) {
+  return at_least ? "> " : "";
+}
+
+std::string seconds(const SensitivityPoint* point) {
+  return point != nullptr ? bound(point->at_least) + number(point->seconds) : "";
+}
+
 std::string size_table(const SensitivityFigures& figures, Sweep sweep) {
-  const std::string title = fmt::format("seconds over TCP, {} % local", figures.share);
+  const std::string title =
+      fmt::format("seconds over TCP, {} % local, at least {}", figures.share, format_size(kLeastLocal));
   return table(figures, sweep, title, [&](const std::string& program, unsigned value) {
-    const SensitivityPoint* const point = figures.find(sweep, program, kPagingTcp, value);
-    return point != nullptr ? number(point->seconds) : "";
+    return seconds(figures.find(sweep, program, kPagingTcp, value));
   });
 }
 
@@ -53,15 +62,14 @@ std::string speed_table(const SensitivityFigures& figures, std::string_view syst
   return table(figures, Sweep::memory, fmt::format("speed-up of {} over {}", system, over),
                [&](const std::string& program, unsigned share) {
                  const auto times = figures.speed_up(program, system, over, share);
-                 return times ? fmt::format("{} x", number(*times)) : "";
+                 return times ? fmt::format("{}{} x", bound(times->at_least), number(times->times)) : "";
                });
 }
 
 std::string seconds_table(const SensitivityFigures& figures, std::string_view system) {
   return table(figures, Sweep::memory, fmt::format("seconds, {}", system),
                [&](const std::string& program, unsigned share) {
-                 const SensitivityPoint* const point = figures.find(Sweep::memory, program, system, share);
-                 return point != nullptr ? number(point->seconds) : "";
+                 return seconds(figures.find(Sweep::memory, program, system, share));
                });
 }
 
@@ -93,24 +101,31 @@ plot::Chart lines(const SensitivityFigures& figures, Sweep sweep, std::string ti
   return chart;
 }
 
-// Of the share with the least memory that was measured.
+const SensitivityPoint* with_least_memory(const SensitivityFigures& figures, const std::string& program,
+                                          std::string_view system) {
+  for (const unsigned share : figures.values(Sweep::memory)) {
+    const SensitivityPoint* const point = figures.find(Sweep::memory, program, system, share);
+    if (point != nullptr && point->counts) return point;
+  }
+  return nullptr;
+}
+
+// Of each program with the least memory that it was measured with.
 plot::Chart fault_bars(const SensitivityFigures& figures, std::string_view system) {
   plot::Chart chart;
-  const std::vector<unsigned> shares = figures.values(Sweep::memory);
-  if (shares.empty()) return chart;
-  chart.title = fmt::format("Where faults are served, {}, {} % local", system, shares.front());
+  chart.title = fmt::format("Where faults are served, {}, least memory", system);
   chart.y.label = "% of faults";
   plot::Series staging{.name = "staging", .kind = plot::Series::Kind::bars};
   plot::Series buffer{.name = "read buffer", .kind = plot::Series::Kind::bars};
   plot::Series node{.name = "node", .kind = plot::Series::Kind::bars};
   for (const SensitivityProgram& program : figures.programs) {
-    const SensitivityPoint* const point = figures.find(Sweep::memory, program.name, system, shares.front());
-    if (point == nullptr || !point->counts || point->counts->faults() == 0) continue;
+    const SensitivityPoint* const point = with_least_memory(figures, program.name, system);
+    if (point == nullptr || point->counts->faults() == 0) continue;
     const auto x = static_cast<double>(chart.categories.size());
     const auto percent = [&](std::uint64_t count) {
       return 100 * static_cast<double>(count) / static_cast<double>(point->counts->faults());
     };
-    chart.categories.push_back(program.name);
+    chart.categories.push_back(fmt::format("{} {} %", program.name, point->value));
     staging.points.push_back({x, percent(point->counts->from_staging)});
     buffer.points.push_back({x, percent(point->counts->from_buffer)});
     node.points.push_back({x, percent(point->counts->from_node)});
@@ -140,6 +155,10 @@ std::string to_text(const SensitivityFigures& figures) {
     text += speed_table(figures, system, kPagingDisk) + speed_table(figures, system, kPagingZram);
   }
   for (const std::string_view system : {kPagingShm, kPagingTcp}) text += fault_table(figures, system);
+  const auto is_bound = [](const SensitivityPoint& point) { return point.at_least; };
+  if (std::any_of(figures.points.begin(), figures.points.end(), is_bound)) {
+    text += "> : it was stopped then, or took so long with more memory and was not tried with less\n";
+  }
   for (const Skipped& each : figures.failed) text += fmt::format("{} failed: {}\n", each.what, each.why);
   return text + note_lines(figures.skipped, figures.load_before);
 }
@@ -157,6 +176,7 @@ Json to_json(const SensitivityFigures& figures) {
               {"program", point.program},
               {"system", point.system},
               {"seconds", point.seconds}};
+    if (point.at_least) json["at_least"] = true;
     if (point.counts) {
       json.update(Json{{"faults_from_staging", point.counts->from_staging},
                        {"faults_from_read_buffer", point.counts->from_buffer},
@@ -188,6 +208,7 @@ std::vector<plot::Drawing> draw(const SensitivityFigures& figures) {
                 const auto* const first = figures.find(sweep, program, kPagingTcp, figures.values(sweep).front());
                 const auto* const point = figures.find(sweep, program, kPagingTcp, value);
                 if (first == nullptr || point == nullptr || first->seconds <= 0) return std::nullopt;
+                if (first->at_least || point->at_least) return std::nullopt;
                 return point->seconds / first->seconds;
               }));
   }
@@ -195,8 +216,9 @@ std::vector<plot::Drawing> draw(const SensitivityFigures& figures) {
     for (const auto& [peer, over] : {std::pair("disk", kPagingDisk), std::pair("zram", kPagingZram)}) {
       plot::Chart chart =
           lines(figures, Sweep::memory, fmt::format("Speed-up of {} over {}", system, over), "times as fast",
-                [&, system = system, over = over](const std::string& program, unsigned share) {
-                  return figures.speed_up(program, system, over, share);
+                [&, system = system, over = over](const std::string& program, unsigned share) -> std::optional<double> {
+                  const auto times = figures.speed_up(program, system, over, share);
+                  return times && !times->at_least ? std::optional(times->times) : std::nullopt;
                 });
       chart.y.kind = plot::Scale::Kind::log;
       add(fmt::format("sensitivity-memory-{}-{}", medium, peer), std::move(chart));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/paging/system.h"
+#include "bench/prefetch/contestants.h"
 
 namespace comex::bench {
 namespace {
@@ -32,6 +33,7 @@ SensitivityFigures some_sensitivity() {
       figures.points.push_back({Sweep::memory, program, std::string(kPagingZram), share, 4 * slow, {}});
     }
     figures.points.push_back({Sweep::memory, program, std::string(kPagingDisk), 100, 20, {}});
+    figures.points.push_back({Sweep::memory, program, std::string(kPagingDisk), 10, 60, {}, true});
   }
   figures.skipped = {{"xz: disk file, memory 10", "it took longer than 60 s"}};
   return figures;
@@ -39,11 +41,24 @@ SensitivityFigures some_sensitivity() {
 
 TEST(SensitivityFigures, speedUp_whereBothWereMeasured) {
   const SensitivityFigures figures = some_sensitivity();
-  EXPECT_DOUBLE_EQ(*figures.speed_up("xz", kPagingShm, kPagingZram, 10), 4);
-  EXPECT_DOUBLE_EQ(*figures.speed_up("xz", kPagingShm, kPagingDisk, 100), 20);
-  EXPECT_FALSE(figures.speed_up("xz", kPagingShm, kPagingDisk, 10));
+  EXPECT_DOUBLE_EQ(figures.speed_up("xz", kPagingShm, kPagingZram, 10)->times, 4);
+  EXPECT_DOUBLE_EQ(figures.speed_up("xz", kPagingShm, kPagingDisk, 100)->times, 20);
+  EXPECT_FALSE(figures.speed_up("xz", kPagingShm, kPagingDisk, 100)->at_least);
+  EXPECT_DOUBLE_EQ(figures.speed_up("xz", kPagingShm, kPagingDisk, 10)->times, 6);
+  EXPECT_TRUE(figures.speed_up("xz", kPagingShm, kPagingDisk, 10)->at_least);
+  EXPECT_FALSE(figures.speed_up("xz", kPagingDisk, kPagingShm, 10)) << "it may be anything";
+  EXPECT_FALSE(figures.speed_up("xz", kPagingShm, kPagingDisk, 50));
   EXPECT_EQ(figures.values(Sweep::threshold), (std::vector<unsigned>{64, 1024}));
   EXPECT_TRUE(figures.values(Sweep::buffer).empty());
+}
+
+TEST(SensitivityShares, areOfWhatWasReallyLocal) {
+  constexpr std::uint64_t kSmall = std::uint64_t{40} << 20;
+  EXPECT_EQ(percent_of(share_of(kSmall, 75), kSmall), 75U);
+  EXPECT_EQ(percent_of(share_of(kSmall, 25), kSmall), 40U) << "comex run takes no less";
+  EXPECT_EQ(percent_of(share_of(kSmall, 10), kSmall), 40U);
+  EXPECT_EQ(percent_of(share_of(kSmall / 4, 10), kSmall / 4), 100U);
+  EXPECT_EQ(percent_of(share_of(kSmall, 100), kSmall), 100U);
 }
 
 TEST(SensitivityReport, toText_hasTablesOfWhatWasMeasured) {
@@ -53,6 +68,8 @@ TEST(SensitivityReport, toText_hasTablesOfWhatWasMeasured) {
   EXPECT_NE(text.find("speed-up of comex shm over zram"), std::string::npos);
   EXPECT_NE(text.find("4.00 x"), std::string::npos);
   EXPECT_NE(text.find("1/3/6"), std::string::npos);
+  EXPECT_NE(text.find("> 60.0"), std::string::npos) << text;
+  EXPECT_NE(text.find("> 6.00 x"), std::string::npos) << text;
   EXPECT_NE(text.find("it took longer than 60 s"), std::string::npos);
 }
 
@@ -61,11 +78,13 @@ TEST(SensitivityReport, toJson_hasEveryPoint) {
   EXPECT_EQ(json["figures"].size(), some_sensitivity().points.size());
   EXPECT_EQ(json["figures"][0]["varied"], "threshold");
   EXPECT_EQ(json["figures"][2]["faults_from_node"], 6000);
+  EXPECT_FALSE(json["figures"][6].contains("at_least"));
+  EXPECT_EQ(json["figures"][7]["at_least"], true);
 }
 
 TEST(SensitivityReport, draw_onlyWhatHasALine) {
   const std::vector<plot::Drawing> plots = draw(some_sensitivity());
-  ASSERT_EQ(plots.size(), 3U);
+  ASSERT_EQ(plots.size(), 3U) << "of the disk one point is known, and that it took longer at another";
   EXPECT_EQ(plots[0].name, "sensitivity-threshold");
   EXPECT_DOUBLE_EQ(plots[0].chart.series[0].points[1].y, (64.0 / 1024 + 1) / 2);
   EXPECT_EQ(plots[1].name, "sensitivity-memory-shm-zram");
