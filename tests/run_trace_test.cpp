@@ -1,11 +1,14 @@
 // --trace and `comex trace`: every fault is in the trace, or counted as dropped, however the program ended.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
+#include "base/fd.h"
 #include "cli/test_folder.h"
 #include "support/process.h"
 
@@ -136,6 +139,17 @@ TEST_F(RunTraced, a_file_that_ends_too_early_is_read_as_far_as_it_goes) {
   EXPECT_FALSE(json["complete"]);
   EXPECT_GT(json["faults"].get<std::uint64_t>(), all / 3);
   EXPECT_LT(json["faults"].get<std::uint64_t>(), all);
+}
+
+// Its reader could stop reading, and the program would not end.
+TEST_F(RunTraced, a_pipe_is_refused) {
+  ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
+  const Fd reader(::open(file().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_TRUE(reader);
+  const Outcome outcome = run({"/bin/true"});
+  EXPECT_EQ(outcome.code, 2);
+  ASSERT_EQ(outcome.complaints().size(), 1U) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("is a pipe"), std::string::npos) << outcome.errors;
 }
 
 TEST_F(RunTraced, a_file_that_cannot_be_written_is_said) {

@@ -10,10 +10,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/fd.h"
@@ -52,6 +54,17 @@ Expected<Fd> open_to_write(const std::string& path, const char* flag) {
   Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
   if (file) return file;
   return Error{Errc::invalid, fmt::format("{}: cannot write {}: {}", flag, path, std::strerror(errno))};
+}
+
+// The trace is written while the program runs, and its end waits until all is: so not to who may not read it.
+Expected<Fd> open_trace(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_fifo(path, error)) {
+    return Error{Errc::invalid, fmt::format("--trace: {} is a pipe, and the program might wait for its reader; name a "
+                                            "file",
+                                            path)};
+  }
+  return open_to_write(path, "--trace");
 }
 
 Expected<Launch> plan(const Config& config, const std::string& program) {
@@ -98,7 +111,7 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   auto stats = open_to_write(config.run.stats, "--stats");
   if (!stats) return std::move(stats).error();
   launch.stats = *std::move(stats);
-  auto trace = open_to_write(config.run.trace, "--trace");
+  auto trace = open_trace(config.run.trace);
   if (!trace) return std::move(trace).error();
   launch.trace = *std::move(trace);
   return launch;

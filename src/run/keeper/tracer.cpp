@@ -20,7 +20,7 @@ constexpr std::size_t kBatch = 4096;          // faults in a chunk of the file
 Tracer::Tracer(Room& room, std::span<TraceRing> rings, const Fd& memory, const Fd& file, const TraceHeader& header,
                Profiler* profiler)
     : room_(room), rings_(rings), memory_(memory), file_(file), profiler_(profiler), sources_(rings.size()) {
-  (void)!ftruncate(file_.get(), 0);  // it may be a pipe
+  (void)!ftruncate(file_.get(), 0);  // it may be a device
   encoder_.header(header);
   write();
   thread_ = std::thread([this] { run(); });
