@@ -25,23 +25,42 @@ Transfer* TransferQueue::pop() {
 }
 
 Errc Lane::submit(Transfer& transfer) noexcept {
-  const std::lock_guard lock(send_mutex_);
+  send_mutex_.lock();
   // Looked at under the mutex: fail_all comes after broken_ is set and takes the mutex, so nothing can be queued
   // behind its back.
   if (const Errc why = broken_.load(std::memory_order_acquire); why != Errc::ok) {
+    send_mutex_.unlock();
     transfer.finish(why);
     return Errc::ok;
   }
   outstanding_.fetch_add(1, std::memory_order_relaxed);
   queue_.push(transfer);
-  return send_some();
+  return send_and_unlock();
 }
 
 Errc Lane::send_if_idle() noexcept {
   if (!unsent_.load(std::memory_order_relaxed) || !send_mutex_.try_lock()) return Errc::ok;
-  const std::lock_guard lock(send_mutex_, std::adopt_lock);
-  // There may be no connection any more; fail_all() sees to the rest.
-  return broken_.load(std::memory_order_acquire) == Errc::ok ? send_some() : Errc::ok;
+  return send_and_unlock();
+}
+
+// Room that a leader makes while this holds the mutex the leader cannot use; it goes to sleep. So room_ is cleared
+// before, and looked at after the mutex is free: either the leader finds it free, or what the leader said is seen here.
+Errc Lane::send_and_unlock() noexcept {
+  for (;;) {
+    room_.exchange(false);
+    // There may be no connection any more; fail_all() sees to the rest.
+    const bool broken = broken_.load(std::memory_order_acquire) != Errc::ok;
+    const Errc error = broken ? Errc::ok : send_some();
+    send_mutex_.unlock();
+    if (error != Errc::ok || !room_.load() || !unsent_.load(std::memory_order_relaxed)) return error;
+    if (!send_mutex_.try_lock()) return error;  // whoever has it looks again
+  }
+}
+
+Errc Lane::receive(bool* moved) noexcept {
+  const Errc error = receive_some(moved);
+  if (*moved) room_.store(true);
+  return error;
 }
 
 void Lane::complete(Transfer& transfer, Errc result) noexcept {
@@ -62,8 +81,9 @@ Errc Lane::progress() noexcept {
   Errc error = Errc::ok;
   {
     const std::lock_guard lock(receive_mutex_, std::adopt_lock);
-    bool moved = true;
-    while (moved && error == Errc::ok) error = receive_some(&moved);
+    // Since the look at what is outstanding the lane may have ended: what came before that is nobody's any more.
+    bool moved = broken_.load(std::memory_order_acquire) == Errc::ok;
+    while (moved && error == Errc::ok) error = receive(&moved);
     const Transfer* const first = oldest();
     if (error == Errc::ok && first != nullptr && recent_now() >= first->deadline) error = Errc::timeout;
   }
@@ -88,7 +108,7 @@ Errc Lane::lead(Transfer& transfer) noexcept {
   Errc error = Errc::ok;
   const auto ready = [&]() noexcept {
     bool moved = true;
-    while (moved && error == Errc::ok && !transfer.done()) error = receive_some(&moved);
+    while (moved && error == Errc::ok && !transfer.done()) error = receive(&moved);
     if (error == Errc::ok) error = send_if_idle();
     return error != Errc::ok || transfer.done();
   };

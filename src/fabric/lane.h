@@ -60,10 +60,12 @@ class Lane {
 
   // Sends of queue_ what it can at once; unsent_ says whether anything is left. REQUIRES: send_mutex_.
   virtual Errc send_some() noexcept = 0;
-  // Sends what could not be sent before, unless somebody else is at it.
+  // Sends what could not be sent before, unless somebody else is at it: who then looks again, if there is room by now.
   Errc send_if_idle() noexcept;
-  // Takes in what has come; *moved says whether anything had. REQUIRES: receive_mutex_.
+  // Takes in what has come; *moved says whether anything had. REQUIRES: receive_mutex_, and fail_all() has not been.
   virtual Errc receive_some(bool* moved) noexcept = 0;
+  // The same; whoever sends hears of it. REQUIRES: as above.
+  Errc receive(bool* moved) noexcept;
   // Sleeps until something may have come, or more can be sent. False: the deadline has passed. REQUIRES:
   // receive_mutex_.
   virtual bool sleep(const Deadline& deadline, Errc* error) noexcept = 0;
@@ -82,12 +84,15 @@ class Lane {
   std::atomic<bool> unsent_{false};  // written under send_mutex_; elsewhere a hint
 
  private:
+  // send_some(), and once more if there is room by then. REQUIRES: send_mutex_, which is free afterwards.
+  Errc send_and_unlock() noexcept;
   // The two ways to wait; see above.
   Errc lead(Transfer& transfer) noexcept;
   Errc follow(Transfer& transfer, std::uint32_t seen) noexcept;
   void announce() noexcept;
 
   SpinPolicy spin_;
+  std::atomic<bool> room_{false};  // something has come since somebody last began to send
   std::atomic<std::uint32_t> outstanding_{0};
   std::atomic<std::uint32_t> event_{0};  // futex: something completed, or the leader left
   std::atomic<std::uint32_t> followers_{0};

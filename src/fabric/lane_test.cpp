@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,45 @@ class ScriptedLane final : public Lane {
   bool help(Errc*) noexcept override { return false; }
 };
 
+// A device that has room for one transfer at a time.
+class NarrowLane final : public Lane {
+ public:
+  explicit NarrowLane(std::atomic<Errc>& broken) : Lane(broken, Nanos(0)) {}
+
+  void fail_all(Errc why) noexcept override {
+    if (flying_ != nullptr) complete(*std::exchange(flying_, nullptr), why);
+    while (Transfer* const transfer = queue_.pop()) complete(*transfer, why);
+  }
+  void shut() noexcept override {}
+
+  std::function<void()> when_full;  // what happens when there is no room, once
+  bool came = false;                // what flies has landed
+  int looks = 0;                    // at what has come
+  int sent = 0;
+
+ private:
+  Errc send_some() noexcept override {
+    if (flying_ == nullptr && !queue_.empty()) {
+      flying_ = queue_.pop();
+      ++sent;
+    }
+    unsent_.store(!queue_.empty());
+    if (!queue_.empty() && when_full) std::exchange(when_full, nullptr)();
+    return Errc::ok;
+  }
+  Errc receive_some(bool* moved) noexcept override {
+    ++looks;
+    *moved = std::exchange(came, false);
+    if (*moved) complete(*std::exchange(flying_, nullptr), Errc::ok);
+    return Errc::ok;
+  }
+  bool sleep(const Deadline&, Errc*) noexcept override { return true; }
+  Transfer* oldest() noexcept override { return flying_; }
+  bool help(Errc*) noexcept override { return false; }
+
+  Transfer* flying_ = nullptr;
+};
+
 class LaneTest : public ::testing::Test {
  protected:
   // Looks at the clock that reading a page took.
@@ -95,6 +135,38 @@ TEST_F(LaneTest, what_does_not_come_in_time_is_slept_for) {
   lane.done_at_look = 3;
   read_page(lane);
   EXPECT_GT(lane.sleeps, 0);
+}
+
+// Whoever makes it cannot use it, for the other has the mutex; it may sleep then, and nobody else would look.
+TEST_F(LaneTest, room_that_is_made_while_another_finds_none_is_used) {
+  NarrowLane lane(set_.broken_word());
+  set_.add(lane);
+  Transfer first(Direction::read, std::span(&segment_, 1));
+  Transfer second(Direction::read, std::span(&segment_, 1));
+  set_.submit(first, 0);
+  lane.when_full = [&] {
+    lane.came = true;
+    set_.progress();
+  };
+  set_.submit(second, 0);
+  EXPECT_TRUE(first.done());
+  EXPECT_EQ(lane.sent, 2);
+  set_.sever(Errc::disconnected);
+}
+
+// What the device still says then is of transfers that are long over.
+TEST_F(LaneTest, what_had_come_to_a_lane_that_ends_is_not_looked_at) {
+  NarrowLane lane(set_.broken_word());
+  set_.add(lane);
+  Transfer first(Direction::read, std::span(&segment_, 1));
+  Transfer second(Direction::read, std::span(&segment_, 1));
+  set_.submit(first, 0);
+  set_.submit(second, 0);
+  lane.when_full = [&] { set_.sever(Errc::disconnected); };
+  set_.progress();  // has seen that something is outstanding when the lane ends
+  EXPECT_EQ(first.result(), Errc::disconnected);
+  EXPECT_EQ(second.result(), Errc::disconnected);
+  EXPECT_EQ(lane.looks, 0);
 }
 
 TEST(RecentNow, is_a_tick_behind_the_clock_at_most) {

@@ -182,7 +182,7 @@ bool RdmaLane::sleep(const Deadline& deadline, Errc* error) noexcept {
   RdmaEndpoint& endpoint = stream_->endpoint();
   endpoint.arm();
   bool moved = false;
-  *error = receive_some(&moved);
+  *error = receive(&moved);
   if (moved || *error != Errc::ok) return true;
   const bool ready = wait_ready(endpoint.fd(), POLLIN, deadline);
   if (ready && !endpoint.hear()) *error = Errc::disconnected;
