@@ -44,8 +44,7 @@ class RawLane {
     work.send_flags = IBV_SEND_SIGNALED;
     work.wr.rdma.remote_addr = address;
     work.wr.rdma.rkey = key;
-    ibv_send_wr* failed = nullptr;
-    if (ibv_post_send(stream_->endpoint().qp(), &work, &failed) != 0) return IBV_WC_GENERAL_ERR;
+    if (!stream_->endpoint().post(work)) return IBV_WC_GENERAL_ERR;
     ibv_wc done{};
     const auto completed = [&] {
       return stream_->endpoint().poll({&done, 1}) > 0 && (done.wr_id & RdmaStream::kPages) != 0;

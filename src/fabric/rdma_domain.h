@@ -43,6 +43,7 @@ class RdmaDomain {
   RdmaDomain(const RdmaDomain&) = delete;
   RdmaDomain& operator=(const RdmaDomain&) = delete;
 
+  [[nodiscard]] const RdmaLibrary& library() const { return library_; }
   // The domain itself, which is made on the device that is named first. Errc::unsupported for another.
   Expected<ibv_pd*> on(ibv_context* device);
   // `access`: IBV_ACCESS_*. REQUIRES: on() has succeeded.

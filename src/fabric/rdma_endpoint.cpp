@@ -59,9 +59,7 @@ std::uint8_t rdma_ack_timeout(Millis timeout) {
 
 Expected<std::shared_ptr<RdmaEndpoint>> RdmaEndpoint::reach(const Url& url, std::shared_ptr<RdmaDomain> domain,
                                                             Shape shape, Millis timeout, const Deadline& deadline) {
-  auto library = rdma_library();
-  if (!library) return std::move(library).error();
-  std::shared_ptr<RdmaEndpoint> endpoint(new RdmaEndpoint(**library, std::move(domain)));
+  std::shared_ptr<RdmaEndpoint> endpoint(new RdmaEndpoint(std::move(domain)));
   endpoint->peer_ = url.text();
   if (auto found = endpoint->find_way(url, timeout, deadline); !found) return std::move(found).error();
   if (auto made = endpoint->make_queues(shape); !made) return std::move(made).error();
@@ -143,9 +141,7 @@ Expected<void> RdmaEndpoint::await(rdma_cm_event_type wanted, const std::string&
 
 Expected<std::shared_ptr<RdmaEndpoint>> RdmaEndpoint::adopt(rdma_cm_id* id, std::shared_ptr<RdmaDomain> domain,
                                                             Shape shape) {
-  auto library = rdma_library();
-  if (!library) return std::move(library).error();
-  std::shared_ptr<RdmaEndpoint> endpoint(new RdmaEndpoint(**library, std::move(domain)));
+  std::shared_ptr<RdmaEndpoint> endpoint(new RdmaEndpoint(std::move(domain)));
   endpoint->id_ = id;
   auto made = endpoint->make_queues(shape);
   if (made && !endpoint->advance(IBV_QPS_INIT, 0)) made = rdma_error("cannot prepare a connection");
@@ -256,6 +252,18 @@ Expected<void> RdmaEndpoint::make_queues(Shape shape) {
 ibv_qp* RdmaEndpoint::make_pair(ibv_pd* domain, ibv_qp_init_attr& wanted) {
   if (events_ == nullptr) return library_.create_qp(domain, &wanted);
   return library_.create_own_qp(id_, domain, &wanted) == 0 ? id_->qp : nullptr;
+}
+
+bool RdmaEndpoint::post(ibv_send_wr& first) noexcept {
+  const std::lock_guard lock(mutex_);
+  ibv_send_wr* failed = nullptr;
+  return qp_ != nullptr && ibv_post_send(qp_, &first, &failed) == 0;
+}
+
+bool RdmaEndpoint::post(ibv_recv_wr& first) noexcept {
+  const std::lock_guard lock(mutex_);
+  ibv_recv_wr* failed = nullptr;
+  return qp_ != nullptr && ibv_post_recv(qp_, &first, &failed) == 0;
 }
 
 void RdmaEndpoint::arm() noexcept {

@@ -3,9 +3,8 @@
 //
 //   client:  reach() --> post receives --> connect()        node:  adopt() --> post receives --> accept()
 //
-// Thread safety: cut() and drop() from any thread. Of the rest, hear(), arm() and poll() by one thread at a time, post
-// calls on qp() by one at a time. After drop() there is no qp(): whoever posts must know.
-// Fault path: nothing here is for the inside of programs.
+// Thread safety: cut(), drop() and post() from any thread. Of the rest, hear(), arm() and poll() by one thread at a
+// time. Fault path: nothing here is for the inside of programs.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -65,12 +64,16 @@ class RdmaEndpoint {
   RdmaEndpoint(const RdmaEndpoint&) = delete;
   RdmaEndpoint& operator=(const RdmaEndpoint&) = delete;
 
-  [[nodiscard]] ibv_qp* qp() const { return qp_; }
   [[nodiscard]] RdmaDomain& domain() { return *domain_; }
   // Sends of up to so many bytes can be handed to the device with the request.
   [[nodiscard]] std::uint32_t most_inline() const { return most_inline_; }
   // A request can name so many places of memory here; at least one.
   [[nodiscard]] std::uint32_t most_places() const { return most_places_; }
+
+  // --- requests ---
+  // The first of a list, which is on its way then. False: the device takes no more, or this was dropped.
+  bool post(ibv_send_wr& first) noexcept;
+  bool post(ibv_recv_wr& first) noexcept;
 
   // --- completions ---
   // How many came; negative: the device failed.
@@ -90,8 +93,7 @@ class RdmaEndpoint {
   void drop() noexcept;
 
  private:
-  RdmaEndpoint(const RdmaLibrary& library, std::shared_ptr<RdmaDomain> domain)
-      : library_(library), domain_(std::move(domain)) {}
+  explicit RdmaEndpoint(std::shared_ptr<RdmaDomain> domain) : library_(domain->library()), domain_(std::move(domain)) {}
   Expected<void> find_way(const Url& url, Millis timeout, const Deadline& deadline);
   Expected<void> make_queues(Shape shape);
   [[nodiscard]] ibv_qp* make_pair(ibv_pd* domain, ibv_qp_init_attr& wanted);
@@ -112,7 +114,7 @@ class RdmaEndpoint {
   std::uint32_t most_inline_ = 0;
   std::uint32_t most_places_ = 1;
   bool ended_ = false;  // by hear()
-  Mutex mutex_;         // guards the end of the queue pair against cut()
+  Mutex mutex_;         // the last one taken; guards the end of the queue pair against those who use it
 };
 
 // The ACK time-out, as InfiniBand counts it (4.096 us times 2^n), with which a device that keeps to it has sent a

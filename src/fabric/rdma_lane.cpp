@@ -51,8 +51,7 @@ Errc RdmaLane::send_some() noexcept {
     if (count == 0) return Errc::ok;
     // Room for more comes with a completion.
     works[count - 1].send_flags |= IBV_SEND_SIGNALED;
-    ibv_send_wr* failed = nullptr;
-    if (ibv_post_send(stream_->endpoint().qp(), works.data(), &failed) != 0) return Errc::disconnected;
+    if (!stream_->endpoint().post(works.front())) return Errc::disconnected;
   }
 }
 

@@ -51,8 +51,7 @@ bool RdmaStream::post_receive(std::uint32_t index) noexcept {
   work.wr_id = kReceive | index;
   work.sg_list = &place;
   work.num_sge = 1;
-  ibv_recv_wr* failed = nullptr;
-  return endpoint_->qp() != nullptr && ibv_post_recv(endpoint_->qp(), &work, &failed) == 0;
+  return endpoint_->post(work);
 }
 
 bool RdmaStream::post_send(std::uint32_t index, std::uint32_t bytes) noexcept {
@@ -63,8 +62,7 @@ bool RdmaStream::post_send(std::uint32_t index, std::uint32_t bytes) noexcept {
   work.num_sge = 1;
   work.opcode = IBV_WR_SEND;
   work.send_flags = IBV_SEND_SIGNALED | (bytes <= endpoint_->most_inline() ? unsigned{IBV_SEND_INLINE} : 0U);
-  ibv_send_wr* failed = nullptr;
-  return endpoint_->qp() != nullptr && ibv_post_send(endpoint_->qp(), &work, &failed) == 0;
+  return endpoint_->post(work);
 }
 
 void RdmaStream::take_completions() noexcept {
