@@ -55,13 +55,31 @@ Errc RdmaLane::send_some() noexcept {
   }
 }
 
+// Where the next frames to be moved are. Frames that were the client's when they were submitted need not be now: then
+// the transfer ends in an error, but not while pieces of it are under way.
+std::optional<RdmaKeys::Found> RdmaLane::find_next() noexcept {
+  while (Transfer* const transfer = queue_.front()) {
+    const Segment& segment = transfer->segments[segment_];
+    const RdmaKeys::Found found = keys_.find(segment.first + page_, segment.count - page_);
+    if (found.frames > 0) return found;
+    const bool begun = segment_ > 0 || page_ > 0;
+    // Its pieces are the last that were posted.
+    if (begun && done_.load(std::memory_order_acquire) != posted_.load(std::memory_order_relaxed)) return std::nullopt;
+    segment_ = page_ = 0;
+    queue_.pop();
+    complete(*transfer, Errc::denied);
+  }
+  return std::nullopt;
+}
+
 bool RdmaLane::next_piece(ibv_send_wr& work, Places& places) noexcept {
   const std::uint32_t number = posted_.load(std::memory_order_relaxed);
-  if (queue_.empty() || number - done_.load(std::memory_order_acquire) == kPieces) return false;
+  const auto next = find_next();
+  if (!next || number - done_.load(std::memory_order_acquire) == kPieces) return false;
+  const RdmaKeys::Found& found = *next;
   Transfer& transfer = *queue_.front();
   const Segment& segment = transfer.segments[segment_];
   const bool writes = transfer.direction == Direction::write;
-  const RdmaKeys::Found found = keys_.find(segment.first + page_, segment.count - page_);
   std::uint32_t pages = found.frames;
   std::byte* const local = segment.local + (std::size_t{page_} << kPageShift);
   auto piece = place_piece(transfer, local, &pages, places.front());

@@ -54,7 +54,6 @@ class RdmaLane final : public Lane {
   RdmaLane(std::unique_ptr<RdmaStream> stream, RdmaPages bounce, const RdmaKeys& keys, RdmaLocal& local,
            std::atomic<Errc>& broken, Nanos max_spin);
 
-  // REQUIRES: all segments that were submitted are in `keys`.
   Errc send_some() noexcept override;
   Errc receive_some(bool* moved) noexcept override;
   bool sleep(const Deadline& deadline, Errc* error) noexcept override;
@@ -64,6 +63,7 @@ class RdmaLane final : public Lane {
   using Places = std::array<ibv_sge, kPlaces>;
 
   // REQUIRES, of all: send_mutex_.
+  std::optional<RdmaKeys::Found> find_next() noexcept;
   bool next_piece(ibv_send_wr& work, Places& places) noexcept;
   std::optional<Piece> place_piece(Transfer& transfer, std::byte* local, std::uint32_t* pages, ibv_sge& place) noexcept;
   std::byte* take_bounce(std::uint32_t* pages) noexcept;
