@@ -179,6 +179,17 @@ TEST_F(RunRefusal, doctor_finds_this_machine_ready) {
   EXPECT_NE(run_comex({"doctor"}, folder_.path(".")).output.find("ok       userfaultfd"), std::string::npos);
 }
 
+TEST_F(RunRefusal, doctor_says_that_a_node_is_to_serve_by_rdma_and_cannot) {
+  Process process({"/usr/bin/env", "COMEX_RDMA=10.0.0.6:7171", COMEX_BINARY, "doctor", "--json"}, folder_.path("."));
+  const std::string output = process.read_all();
+  EXPECT_EQ(process.wait(), 0) << "programs can run here\n" << output;
+  for (const Json& check : Json::parse(output)["checks"]) {
+    if (check["check"] != "rdma") continue;  // there is a device, or all is well
+    EXPECT_EQ(check["state"], "warning") << check;
+    EXPECT_NE(check["remedy"].get<std::string>().find("[serve]"), std::string::npos) << check;
+  }
+}
+
 TEST_F(RunRefusal, doctor_says_what_is_wrong_with_a_pool) {
   const TestNode node;
   const std::string up = node.url(Over::shm).text();

@@ -128,11 +128,16 @@ std::vector<Finding> check_backup(const Config& config) {
                   fmt::format("up to {} of the disk of {}", format_size(backup->bytes), backup->folder), ""}};
 }
 
+RdmaUse rdma_use(const Config& config) {
+  const bool to_run = std::any_of(config.pool.nodes.begin(), config.pool.nodes.end(),
+                                  [](const Url& url) { return url.scheme == Url::Scheme::rdma; });
+  if (to_run) return RdmaUse::run;
+  return config.serve.rdma.value_or("").empty() ? RdmaUse::none : RdmaUse::serve;
+}
+
 int doctor(const Config& config, bool json) {
   std::vector<Finding> findings = check_needs(Delivery::inline_signal);
-  const bool by_rdma = std::any_of(config.pool.nodes.begin(), config.pool.nodes.end(),
-                                   [](const Url& url) { return url.scheme == Url::Scheme::rdma; });
-  for (const auto& more : {check_comforts(), check_rdma(by_rdma), check_pool(config), check_backup(config)}) {
+  for (const auto& more : {check_comforts(), check_rdma(rdma_use(config)), check_pool(config), check_backup(config)}) {
     findings.insert(findings.end(), more.begin(), more.end());
   }
   const bool ready = !first_missing(findings);

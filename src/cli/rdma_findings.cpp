@@ -22,18 +22,36 @@ Finding judge_port(const RdmaDevice& device, const RdmaPort& port) {
   return finding;
 }
 
-}  // namespace
-
-std::vector<Finding> check_rdma(bool needed) {
-  return judge_rdma(rdma_devices(), needed);
+Verdict verdict_without(RdmaUse use) {
+  switch (use) {
+    case RdmaUse::none: return Verdict::ok;
+    case RdmaUse::serve: return Verdict::warning;
+    case RdmaUse::run: break;
+  }
+  return Verdict::missing;
 }
 
-std::vector<Finding> judge_rdma(const Expected<std::vector<RdmaDevice>>& devices, bool needed) {
-  const Verdict lacking = needed ? Verdict::missing : Verdict::ok;
-  if (!devices) return {Finding{"rdma", lacking, devices.error().message, ""}};
-  if (devices->empty()) {
-    return {Finding{"rdma", lacking, "no device", needed ? "use tcp://, or see docs/rdma.md" : ""}};
+std::string remedy_without(RdmaUse use) {
+  switch (use) {
+    case RdmaUse::none: return "";
+    case RdmaUse::serve: return "comex serve is to listen for RDMA: see docs/rdma.md, or take `rdma` out of [serve]";
+    case RdmaUse::run: break;
   }
+  return "use tcp://, or see docs/rdma.md";
+}
+
+}  // namespace
+
+std::vector<Finding> check_rdma(RdmaUse use) {
+  return judge_rdma(rdma_devices(), use);
+}
+
+std::vector<Finding> judge_rdma(const Expected<std::vector<RdmaDevice>>& devices, RdmaUse use) {
+  const bool needed = use == RdmaUse::run;
+  if (!devices) {
+    return {Finding{"rdma", verdict_without(use), devices.error().message, needed ? "" : remedy_without(use)}};
+  }
+  if (devices->empty()) return {Finding{"rdma", verdict_without(use), "no device", remedy_without(use)}};
   std::vector<Finding> findings;
   for (const RdmaDevice& device : *devices) {
     if (!device.refused.empty()) {

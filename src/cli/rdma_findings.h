@@ -1,6 +1,7 @@
 // What `comex doctor` says of RDMA.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "base/expected.h"
@@ -9,9 +10,11 @@
 
 namespace comex {
 
-// `needed`: a node of the pool is reached by RDMA. Otherwise nothing here keeps a program from running.
-std::vector<Finding> check_rdma(bool needed);
+// What a device is needed for here: nothing; `comex serve`, so that programs can run without one; or for the pool.
+enum class RdmaUse : std::uint8_t { none, serve, run };
+
+std::vector<Finding> check_rdma(RdmaUse use);
 // The same of what rdma_devices() has found.
-std::vector<Finding> judge_rdma(const Expected<std::vector<RdmaDevice>>& devices, bool needed);
+std::vector<Finding> judge_rdma(const Expected<std::vector<RdmaDevice>>& devices, RdmaUse use);
 
 }  // namespace comex

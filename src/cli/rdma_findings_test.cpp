@@ -24,7 +24,7 @@ bool says(const Finding& finding, const char* what) {
 }
 
 TEST(RdmaFindings, judge_portWithItsAddresses) {
-  const auto findings = judge_rdma(Devices({device()}), true);
+  const auto findings = judge_rdma(Devices({device()}), RdmaUse::run);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].check, "rdma mlx5_0 port 1");
   EXPECT_EQ(findings[0].verdict, Verdict::ok);
@@ -35,7 +35,7 @@ TEST(RdmaFindings, judge_portWithItsAddresses) {
 TEST(RdmaFindings, judge_portThatIsDown) {
   auto down = device();
   down.ports[0].active = false;
-  const auto findings = judge_rdma(Devices({down}), false);
+  const auto findings = judge_rdma(Devices({down}), RdmaUse::none);
   EXPECT_EQ(findings.at(0).verdict, Verdict::warning);
   EXPECT_TRUE(says(findings[0], "down")) << findings[0].what;
   EXPECT_FALSE(findings[0].remedy.empty());
@@ -45,7 +45,7 @@ TEST(RdmaFindings, judge_smallMtuIsNoFaultButWorthAWord) {
   auto small = device();
   small.ports[0].mtu = 1024;
   small.ports[0].ethernet = false;
-  const auto findings = judge_rdma(Devices({small}), true);
+  const auto findings = judge_rdma(Devices({small}), RdmaUse::run);
   EXPECT_EQ(findings.at(0).verdict, Verdict::ok);
   EXPECT_TRUE(says(findings[0], "InfiniBand, MTU 1024")) << findings[0].what;
   EXPECT_NE(findings[0].remedy.find("4200"), std::string::npos);
@@ -55,24 +55,32 @@ TEST(RdmaFindings, judge_deviceThatCannotBeOpened) {
   auto shut = device();
   shut.refused = "Permission denied";
   shut.ports.clear();
-  EXPECT_EQ(judge_rdma(Devices({shut}), false).at(0).verdict, Verdict::warning);
-  const auto findings = judge_rdma(Devices({shut}), true);
+  EXPECT_EQ(judge_rdma(Devices({shut}), RdmaUse::none).at(0).verdict, Verdict::warning);
+  const auto findings = judge_rdma(Devices({shut}), RdmaUse::run);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].verdict, Verdict::missing);
   EXPECT_TRUE(says(findings[0], "Permission denied")) << findings[0].what;
 }
 
 TEST(RdmaFindings, judge_noDeviceMattersOnlyIfOneIsNeeded) {
-  EXPECT_EQ(judge_rdma(Devices(std::vector<RdmaDevice>()), false).at(0).verdict, Verdict::ok);
-  const auto findings = judge_rdma(Devices(std::vector<RdmaDevice>()), true);
+  EXPECT_EQ(judge_rdma(Devices(std::vector<RdmaDevice>()), RdmaUse::none).at(0).verdict, Verdict::ok);
+  const auto findings = judge_rdma(Devices(std::vector<RdmaDevice>()), RdmaUse::run);
   EXPECT_EQ(findings.at(0).verdict, Verdict::missing);
   EXPECT_FALSE(findings[0].remedy.empty());
 }
 
+// Programs can run all the same.
+TEST(RdmaFindings, judge_noDeviceIsWorthAWarningIfThisMachineServes) {
+  const auto findings = judge_rdma(Devices(std::vector<RdmaDevice>()), RdmaUse::serve);
+  EXPECT_EQ(findings.at(0).verdict, Verdict::warning);
+  EXPECT_NE(findings[0].remedy.find("[serve]"), std::string::npos) << findings[0].remedy;
+}
+
 TEST(RdmaFindings, judge_noLibrary) {
   const Devices none = Error{Errc::unsupported, "install rdma-core"};
-  EXPECT_EQ(judge_rdma(none, false).at(0).verdict, Verdict::ok);
-  const auto findings = judge_rdma(none, true);
+  EXPECT_EQ(judge_rdma(none, RdmaUse::none).at(0).verdict, Verdict::ok);
+  EXPECT_EQ(judge_rdma(none, RdmaUse::serve).at(0).verdict, Verdict::warning);
+  const auto findings = judge_rdma(none, RdmaUse::run);
   EXPECT_EQ(findings.at(0).verdict, Verdict::missing);
   EXPECT_EQ(findings[0].what, "install rdma-core");
 }
