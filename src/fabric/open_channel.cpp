@@ -17,7 +17,7 @@ Expected<std::unique_ptr<Stream>> open_rdma(const Url& url, const LinkOptions& o
     if (!library) return std::move(library).error();
     domain = std::make_shared<RdmaDomain>(**library);
   }
-  return open_rdma_stream(url, options, std::move(domain), lane, deadline);
+  return open_rdma_stream(url, options, domain, lane, deadline);
 }
 
 Expected<std::unique_ptr<Stream>> open_stream(const Url& url, const LinkOptions& options, const Deadline& deadline) {

@@ -2,11 +2,15 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <ifaddrs.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
+#include "base/read_file.h"
 #include "fabric/rdma_library.h"
 
 namespace comex {
@@ -86,6 +90,45 @@ bool read_address(const std::string& text, sa_family_t family, sockaddr_storage&
   return ::inet_pton(family, text.c_str(), into) == 1;
 }
 
+bool is_link_local(const sockaddr& address) {
+  return address.sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
+std::string line_of(const std::filesystem::path& file) {
+  std::string text = read_file(file.string()).value_or("");
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+  std::error_code none;
+  std::vector<std::filesystem::path> entries;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) entries.push_back(entry.path());
+  return entries;
+}
+
+std::vector<sockaddr_storage> addresses_of(const std::set<std::string>& interfaces) {
+  std::vector<sockaddr_storage> addresses;
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return addresses;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, &::freeifaddrs);
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || !interfaces.contains(one->ifa_name)) continue;
+    const bool v4 = one->ifa_addr->sa_family == AF_INET;
+    if (!v4 && one->ifa_addr->sa_family != AF_INET6) continue;
+    std::memcpy(&addresses.emplace_back(), one->ifa_addr, v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  }
+  return addresses;
+}
+
+// What the device itself knows by that index: RoCE's are addresses.
+std::optional<sockaddr_storage> address_of(const RdmaPort& port, std::size_t gid, sa_family_t family) {
+  sockaddr_storage address{};
+  const bool there = gid < port.gids.size() && read_address(port.gids[gid], family, address);
+  return there ? std::optional(address) : std::nullopt;
+}
+
 }  // namespace
 
 Expected<std::vector<RdmaDevice>> rdma_devices() {
@@ -100,17 +143,42 @@ Expected<std::vector<RdmaDevice>> rdma_devices() {
   return devices;
 }
 
-Expected<sockaddr_storage> rdma_source(const Url& url, sa_family_t family) {
+// A card's own are beside it, each with the number of its port (from 0); of RoCE the port also names those which are
+// made of them (VLANs, bonds); Soft-RoCE has one that it sits on.
+std::set<std::string> rdma_interfaces(const std::string& devices, const std::string& device, unsigned port) {
+  const auto folder = std::filesystem::path(devices) / device;
+  std::set<std::string> interfaces;
+  for (const auto& own : entries_of(folder / "device/net")) {
+    if (line_of(own / "dev_port") == std::to_string(port - 1)) interfaces.insert(own.filename().string());
+  }
+  for (const auto& named : entries_of(folder / "ports" / std::to_string(port) / "gid_attrs/ndevs")) {
+    interfaces.insert(line_of(named));
+  }
+  interfaces.insert(line_of(folder / "parent"));
+  interfaces.erase("");
+  return interfaces;
+}
+
+std::optional<sockaddr_storage> choose_source(const std::vector<sockaddr_storage>& addresses, const sockaddr& to) {
+  const auto fits = [&](const sockaddr_storage& address) {
+    return address.ss_family == to.sa_family &&
+           is_link_local(reinterpret_cast<const sockaddr&>(address)) == is_link_local(to);
+  };
+  const auto found = std::find_if(addresses.begin(), addresses.end(), fits);
+  return found != addresses.end() ? std::optional(*found) : std::nullopt;
+}
+
+Expected<sockaddr_storage> rdma_source(const Url& url, const sockaddr& to) {
   const auto devices = rdma_devices();
   if (!devices) return devices.error();
   for (const RdmaDevice& device : *devices) {
     if (device.name != url.device) continue;
     for (const RdmaPort& port : device.ports) {
       if (port.number != url.device_port) continue;
-      sockaddr_storage address{};
-      for (std::size_t i = 0; i < port.gids.size(); ++i) {
-        if ((!url.gid || *url.gid == i) && read_address(port.gids[i], family, address)) return address;
-      }
+      const auto address =
+          url.gid ? address_of(port, *url.gid, to.sa_family)
+                  : choose_source(addresses_of(rdma_interfaces("/sys/class/infiniband", device.name, port.number)), to);
+      if (address) return *address;
     }
     return Error{Errc::unsupported,
                  fmt::format("{}: the device has no such address there; see `comex doctor`", url.text())};

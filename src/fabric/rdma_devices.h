@@ -4,6 +4,8 @@
 #include <netinet/in.h>
 
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,8 +33,14 @@ struct RdmaDevice {
 // Errc::unsupported if there is no rdma-core.
 Expected<std::vector<RdmaDevice>> rdma_devices();
 
-// The address of this machine to connect from, as url.device, url.device_port and url.gid say, to go to an address of
-// that family. REQUIRES: url.device is set.
-Expected<sockaddr_storage> rdma_source(const Url& url, sa_family_t family);
+// The address of this machine to connect from, as url.device, url.device_port and url.gid say, to go to that one.
+// REQUIRES: url.device is set.
+Expected<sockaddr_storage> rdma_source(const Url& url, const sockaddr& to);
+
+// --- how it is chosen ---
+// The network interfaces of a device's port; `devices` is what /sys/class/infiniband is.
+std::set<std::string> rdma_interfaces(const std::string& devices, const std::string& device, unsigned port);
+// The first of them from which that one can be reached: of the same family, link-local if and only if it is.
+std::optional<sockaddr_storage> choose_source(const std::vector<sockaddr_storage>& addresses, const sockaddr& to);
 
 }  // namespace comex

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netdb.h>
 #include <poll.h>
 #include <sys/epoll.h>
 
@@ -57,11 +56,12 @@ std::uint8_t rdma_ack_timeout(Millis timeout) {
 
 // --- client ---
 
-Expected<std::shared_ptr<RdmaEndpoint>> RdmaEndpoint::reach(const Url& url, std::shared_ptr<RdmaDomain> domain,
-                                                            Shape shape, Millis timeout, const Deadline& deadline) {
+Expected<std::shared_ptr<RdmaEndpoint>> RdmaEndpoint::reach(const Url& url, sockaddr& to,
+                                                            std::shared_ptr<RdmaDomain> domain, Shape shape,
+                                                            Millis timeout, const Deadline& deadline) {
   std::shared_ptr<RdmaEndpoint> endpoint(new RdmaEndpoint(std::move(domain)));
   endpoint->peer_ = url.text();
-  if (auto found = endpoint->find_way(url, timeout, deadline); !found) return std::move(found).error();
+  if (auto found = endpoint->find_way(url, to, timeout, deadline); !found) return std::move(found).error();
   if (auto made = endpoint->make_queues(shape); !made) return std::move(made).error();
   endpoint->watched_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
@@ -74,27 +74,20 @@ Expected<std::shared_ptr<RdmaEndpoint>> RdmaEndpoint::reach(const Url& url, std:
   return endpoint;
 }
 
-Expected<void> RdmaEndpoint::find_way(const Url& url, Millis timeout, const Deadline& deadline) {
+Expected<void> RdmaEndpoint::find_way(const Url& url, sockaddr& to, Millis timeout, const Deadline& deadline) {
   events_ = library_.create_event_channel();
   if (events_ == nullptr) {
     return Error{Errc::unsupported, "this machine has no RDMA device (no /dev/infiniband/rdma_cm); use tcp://"};
   }
   set_nonblocking(events_->fd);
   if (library_.create_id(events_, &id_, this, RDMA_PS_TCP) != 0) return rdma_error("cannot make an RDMA connection");
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int why = ::getaddrinfo(url.host.c_str(), std::to_string(url.port).c_str(), &hints, &found); why != 0) {
-    return Error{Errc::disconnected, fmt::format("{}: {}", url.text(), ::gai_strerror(why))};
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
   // Before the way is looked for, which fixes it.
   std::uint8_t exponent = rdma_ack_timeout(timeout);
   (void)library_.set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent);
   const int patience = std::max(1, deadline.remaining_ms());
   sockaddr_storage from{};
   if (!url.device.empty()) {
-    auto source = rdma_source(url, static_cast<sa_family_t>(addresses->ai_family));
+    auto source = rdma_source(url, to);
     if (!source) return std::move(source).error();
     from = *source;
   }
@@ -103,7 +96,7 @@ Expected<void> RdmaEndpoint::find_way(const Url& url, Millis timeout, const Dead
     (void)library_.set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &service, sizeof service);
   }
   auto* const source = url.device.empty() ? nullptr : reinterpret_cast<sockaddr*>(&from);
-  if (library_.resolve_addr(id_, source, addresses->ai_addr, patience) != 0) {
+  if (library_.resolve_addr(id_, source, &to, patience) != 0) {
     return rdma_error(fmt::format("cannot reach {}", peer_));
   }
   if (auto done = await(RDMA_CM_EVENT_ADDR_RESOLVED, peer_, deadline); !done) return done;

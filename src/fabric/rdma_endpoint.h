@@ -43,10 +43,10 @@ class RdmaEndpoint {
   };
 
   // --- client ---
-  // A connection to be: the way is known, the queue pair made. `timeout`: after how long without an answer from the
-  // node operations should end.
-  static Expected<std::shared_ptr<RdmaEndpoint>> reach(const Url& url, std::shared_ptr<RdmaDomain> domain, Shape shape,
-                                                       Millis timeout, const Deadline& deadline);
+  // A connection to be, to one of the node's addresses: the way is known, the queue pair made. `timeout`: after how
+  // long without an answer from the node operations should end.
+  static Expected<std::shared_ptr<RdmaEndpoint>> reach(const Url& url, sockaddr& to, std::shared_ptr<RdmaDomain> domain,
+                                                       Shape shape, Millis timeout, const Deadline& deadline);
   Expected<void> connect(const RdmaCall& call, const Deadline& deadline);
 
   // --- node ---
@@ -94,7 +94,7 @@ class RdmaEndpoint {
 
  private:
   explicit RdmaEndpoint(std::shared_ptr<RdmaDomain> domain) : library_(domain->library()), domain_(std::move(domain)) {}
-  Expected<void> find_way(const Url& url, Millis timeout, const Deadline& deadline);
+  Expected<void> find_way(const Url& url, sockaddr& to, Millis timeout, const Deadline& deadline);
   Expected<void> make_queues(Shape shape);
   [[nodiscard]] ibv_qp* make_pair(ibv_pd* domain, ibv_qp_init_attr& wanted);
   bool advance(ibv_qp_state state, std::uint8_t reads) noexcept;

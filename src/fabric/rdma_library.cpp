@@ -59,10 +59,14 @@ Error rdma_error(const std::string& what) {
   if (why == ENODEV) hint = "; no RDMA device has that address: see `comex doctor`";
   if (why == EADDRNOTAVAIL || why == ENETUNREACH || why == EHOSTUNREACH) hint = "; there is no route to it by RDMA";
   if (why == ENOMEM || why == EPERM || why == EAGAIN) {
-    hint = fmt::format(
-        "; the device has no more queue pairs or memory regions, or the limit of locked memory ({}) is "
-        "too low: `ulimit -l unlimited`, or LimitMEMLOCK=infinity in the service",
-        locked.rlim_cur == RLIM_INFINITY ? "none" : format_size(locked.rlim_cur));
+    // What can be done about it first: a client that is refused for it hears no more than the beginning.
+    const std::string limited = locked.rlim_cur == RLIM_INFINITY
+                                    ? ""
+                                    : fmt::format(
+                                          "`ulimit -l unlimited` (or LimitMEMLOCK=infinity in the service), for "
+                                          "only {} may be locked here, or ",
+                                          format_size(locked.rlim_cur));
+    hint = fmt::format("; {}the device has no more queue pairs or memory regions", limited);
   }
   return Error{Errc::io, fmt::format("{}: {}{}", what, std::strerror(why), hint)};
 }

@@ -4,6 +4,7 @@
 
 #include "fabric/rdma_lane.h"
 #include "fabric/rdma_library.h"
+#include "fabric/socket.h"
 
 namespace comex {
 namespace {
@@ -11,16 +12,15 @@ namespace {
 // Than over a socket: what is waited for is done by a device, which takes no core of ours, or hardly any.
 constexpr int kSpinLonger = 10;
 
-}  // namespace
-
-Expected<std::unique_ptr<Stream>> open_rdma_stream(const Url& url, const LinkOptions& options,
-                                                   std::shared_ptr<RdmaDomain> domain, ClientId client,
-                                                   const Deadline& deadline) {
+// To one of the node's addresses.
+Expected<std::unique_ptr<Stream>> open_stream_to(sockaddr& address, const Url& url, const LinkOptions& options,
+                                                 std::shared_ptr<RdmaDomain> domain, ClientId client,
+                                                 const Deadline& deadline) {
   const bool lane = client != ClientId{};
   const std::uint32_t buffers = lane ? RdmaStream::kLaneBuffers : RdmaStream::kControlBuffers;
   const RdmaEndpoint::Shape shape{buffers + (lane ? RdmaLane::kPieces : 0), buffers, lane ? RdmaLane::kPlaces : 1};
   const Millis timeout = lane ? options.transfer_timeout : options.control_timeout;
-  auto endpoint = RdmaEndpoint::reach(url, std::move(domain), shape, timeout, deadline);
+  auto endpoint = RdmaEndpoint::reach(url, address, std::move(domain), shape, timeout, deadline);
   if (!endpoint) return std::move(endpoint).error();
   auto stream = RdmaStream::make(*endpoint, buffers);
   if (!stream) return std::move(stream).error();
@@ -28,6 +28,22 @@ Expected<std::unique_ptr<Stream>> open_rdma_stream(const Url& url, const LinkOpt
   call.client = client.value;
   if (auto connected = (*endpoint)->connect(call, deadline); !connected) return std::move(connected).error();
   return std::unique_ptr<Stream>(*std::move(stream));
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Stream>> open_rdma_stream(const Url& url, const LinkOptions& options,
+                                                   const std::shared_ptr<RdmaDomain>& domain, ClientId client,
+                                                   const Deadline& deadline) {
+  auto addresses = resolve(url.host, url.port, 0);
+  if (!addresses) return std::move(addresses).error();
+  Error last{Errc::disconnected, "no address"};
+  for (const addrinfo* info = addresses->get(); info != nullptr; info = info->ai_next) {
+    auto stream = open_stream_to(*info->ai_addr, url, options, domain, client, deadline);
+    if (stream) return stream;
+    last = std::move(stream).error();
+  }
+  return last;
 }
 
 RdmaLink::RdmaLink(Opened opened, const LinkOptions& options, std::shared_ptr<RdmaDomain> domain)

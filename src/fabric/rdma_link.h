@@ -33,7 +33,7 @@ class RdmaLink final : public LaneLink<SlabLink> {
 
 // A stream to the node, connected: for control calls, or, for `client`, one that is to become a lane.
 Expected<std::unique_ptr<Stream>> open_rdma_stream(const Url& url, const LinkOptions& options,
-                                                   std::shared_ptr<RdmaDomain> domain, ClientId client,
+                                                   const std::shared_ptr<RdmaDomain>& domain, ClientId client,
                                                    const Deadline& deadline);
 
 }  // namespace comex

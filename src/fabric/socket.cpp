@@ -22,24 +22,6 @@ namespace {
 
 constexpr int kBacklog = 512;
 
-struct AddressFree {
-  void operator()(addrinfo* info) const { freeaddrinfo(info); }
-};
-using Addresses = std::unique_ptr<addrinfo, AddressFree>;
-
-Expected<Addresses> resolve(const std::string& host, std::uint16_t port, int flags) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int failure = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (failure != 0) {
-    return Error{Errc::invalid, fmt::format("no address for host '{}': {}", host, gai_strerror(failure))};
-  }
-  return Addresses(found);
-}
-
 bool is_loopback(const sockaddr* address) {
   if (address->sa_family == AF_INET) {
     const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
@@ -56,6 +38,19 @@ bool somebody_listens(const sockaddr_un& address) {
 }
 
 }  // namespace
+
+Expected<Addresses> resolve(const std::string& host, std::uint16_t port, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int failure = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (failure != 0) {
+    return Error{Errc::invalid, fmt::format("no address for host '{}': {}", host, gai_strerror(failure))};
+  }
+  return Addresses(found);
+}
 
 Expected<Fd> connect_tcp(const std::string& host, std::uint16_t port, const Deadline& deadline) {
   auto addresses = resolve(host, port, 0);

@@ -1,8 +1,10 @@
 // Making and opening sockets. Every wait has a deadline; every error says which address and what to do.
 #pragma once
 
+#include <netdb.h>
 #include <sys/types.h>
 
+#include <memory>
 #include <string>
 
 #include "base/clock.h"
@@ -11,6 +13,13 @@
 #include "base/wait_ready.h"
 
 namespace comex {
+
+struct FreeAddresses {
+  void operator()(addrinfo* first) const { freeaddrinfo(first); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+// At least one, in the order in which they should be tried. `flags`: AI_PASSIVE, to listen on.
+Expected<Addresses> resolve(const std::string& host, std::uint16_t port, int flags);
 
 Expected<Fd> connect_tcp(const std::string& host, std::uint16_t port, const Deadline& deadline);
 
