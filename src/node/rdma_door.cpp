@@ -14,6 +14,7 @@ namespace comex {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr std::size_t kReason = 148;  // bytes of it that a refusal has room for
 
 std::string text_of(const sockaddr* address) {
   char host[NI_MAXHOST] = "";
@@ -41,6 +42,7 @@ Expected<std::unique_ptr<RdmaDoor>> RdmaDoor::open(const std::string& listen) {
 }
 
 Expected<void> RdmaDoor::listen(const std::string& where) {
+  where_ = where;
   const auto address = parse_host_port(where);
   if (!address) return address.error();
   events_ = library_.create_event_channel();
@@ -48,17 +50,10 @@ Expected<void> RdmaDoor::listen(const std::string& where) {
     return Error{Errc::unsupported, "this machine has no RDMA device (no /dev/infiniband/rdma_cm)"};
   }
   ::fcntl(events_->fd, F_SETFL, O_NONBLOCK);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const char* const host = address->host.empty() ? nullptr : address->host.c_str();
-  if (const int why = ::getaddrinfo(host, std::to_string(address->port).c_str(), &hints, &found); why != 0) {
-    return Error{Errc::invalid, fmt::format("cannot listen on {}: {}", where, ::gai_strerror(why))};
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
+  auto addresses = resolve(address->host, address->port, AI_PASSIVE);
+  if (!addresses) return std::move(addresses).error();
   if (library_.create_id(events_, &listener_, nullptr, RDMA_PS_TCP) != 0 ||
-      library_.bind_addr(listener_, addresses->ai_addr) != 0 || library_.listen(listener_, kBacklog) != 0) {
+      library_.bind_addr(listener_, (*addresses)->ai_addr) != 0 || library_.listen(listener_, kBacklog) != 0) {
     return rdma_error(fmt::format("cannot listen on {} for RDMA", where));
   }
   port_ = ntohs(library_.get_src_port(listener_));
@@ -75,10 +70,11 @@ void RdmaDoor::serve(Ledger& ledger, const Take& take) {
   while (library_.get_cm_event(events_, &event) == 0) {
     rdma_cm_id* const id = event->id;
     rdma_cm_id* refused = nullptr;
+    const bool gone = id == listener_ && event->event == RDMA_CM_EVENT_DEVICE_REMOVAL;
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
       if (auto in = let_in(id, event->param.conn, ledger, take); !in) {
         spdlog::warn("{} may not come in by RDMA: {}", text_of(&id->route.addr.dst_addr), in.error().message);
-        const std::string why = in.error().message.substr(0, 100);
+        const std::string why = in.error().message.substr(0, kReason);
         library_.reject(id, why.c_str(), static_cast<std::uint8_t>(why.size()));
         refused = id;
       }
@@ -87,7 +83,17 @@ void RdmaDoor::serve(Ledger& ledger, const Take& take) {
     }
     library_.ack_cm_event(event);
     if (refused != nullptr) library_.destroy_id(refused);
+    if (gone) device_gone();
   }
+}
+
+// Not listened on again when there is such a device anew: librdmacm closes the old one as soon as it is asked for the
+// new, and clients' memory is still registered with it.
+void RdmaDoor::device_gone() {
+  spdlog::error("the RDMA device of {} has been removed: nobody comes in there until this node is started again",
+                where_);
+  library_.destroy_id(listener_);
+  listener_ = nullptr;
 }
 
 Expected<void> RdmaDoor::let_in(rdma_cm_id* id, const rdma_conn_param& asked, Ledger& ledger, const Take& take) {

@@ -37,11 +37,13 @@ class RdmaDoor {
  private:
   explicit RdmaDoor(const RdmaLibrary& library) : library_(library) {}
   Expected<void> listen(const std::string& where);
+  void device_gone();
   Expected<void> let_in(rdma_cm_id* id, const rdma_conn_param& asked, Ledger& ledger, const Take& take);
 
   const RdmaLibrary& library_;
   rdma_event_channel* events_ = nullptr;
-  rdma_cm_id* listener_ = nullptr;
+  rdma_cm_id* listener_ = nullptr;  // null once its device has been removed
+  std::string where_;
   std::uint16_t port_ = 0;
   std::map<ibv_context*, std::shared_ptr<RdmaDomain>> lobbies_;
 };
