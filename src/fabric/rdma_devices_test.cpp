@@ -1,3 +1,4 @@
+// Which address is chosen to go out by, and what errors of a device say.
 #include "fabric/rdma_devices.h"
 
 #include <arpa/inet.h>
@@ -5,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
