@@ -56,6 +56,10 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
   faulter.along = faulter.around = faulter.wrong = 0;
   Word* const word = table_->find(page);
   if (word == nullptr) return Served::not_ours;
+  PagerStats& stats = stats_of(faulter);
+  faulter.timed = PagerStats::is_timed(faulter.turn++);
+  const auto start = faulter.timed ? Clock::now() : Clock::time_point();
+  if (Entry(word->load(std::memory_order_relaxed)).busy()) PagerStats::add(stats.waits);
   const Entry entry = table_->lock(page, *word);
   const auto serve = [&] {
     switch (entry.state()) {
@@ -71,9 +75,6 @@ Served Pager::fault(PageNo page, bool write, Faulter& faulter) noexcept {
     table_->unlock(page, *word);
     return Served::not_ours;
   };
-  PagerStats& stats = stats_of(faulter);
-  faulter.timed = PagerStats::is_timed(faulter.turn++);
-  const auto start = faulter.timed ? Clock::now() : Clock::time_point();
   const Served served = serve();
   PagerStats::add(stats.faults[static_cast<std::size_t>(served)]);
   if (faulter.timed) {

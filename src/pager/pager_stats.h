@@ -29,6 +29,7 @@ struct PagerStats {
   Count evicted{0};
   Count dropped{0};              // ... of which were clean, and not sent
   Count evictions_by_faults{0};  // times that eviction was behind
+  Count waits{0};                // faults whose page was in other hands: eviction's, or another fault's
   Count wrong{0};                // came from frames, and were not what had been sent
   Count mended{0};               // ... of which another try or another copy was
   Count fault_ns{0};             // spent in faults, from one in kTimed of them

@@ -255,6 +255,18 @@ TEST_P(PagerTest, fault_overTheBudgetEvictsFirst) {
   for (std::uint32_t page = 0; page < 4096; ++page) EXPECT_EQ(load(page), page);
 }
 
+TEST_P(PagerTest, fault_whoFindsThePageInOtherHandsIsCounted) {
+  begin(64, 64);
+  pager_->lock(PageRun{kFirst + 5, 1});
+  std::thread other([&] { store(5, 77); });
+  const Deadline patience(std::chrono::seconds(30));
+  while (pager_->stats().waits == 0 && !patience.passed()) std::this_thread::yield();
+  pager_->let_go(PageRun{kFirst + 5, 1});
+  other.join();
+  EXPECT_EQ(pager_->stats().waits, 1U);
+  EXPECT_EQ(load(5), 77U);
+}
+
 TEST_P(PagerTest, evict_endsThoughTheFirstInVainIsNotSeenAgain) {
   begin(128, 128);
   store(64, 1);

@@ -215,8 +215,8 @@ struct History {
   }
 };
 
-// The history of a process, where its faults are served by whichever thread is free. Nobody waits for it: who finds it
-// in use goes without.
+// A history of faults that are served by whichever thread is free. Nobody waits for it: who finds it in use goes
+// without.
 class SharedHistory {
  public:
   template <typename F>
@@ -229,6 +229,17 @@ class SharedHistory {
  private:
   std::atomic<bool> taken_{false};  // guards history_
   History history_;
+};
+
+// Those of a process: of each of its threads, or of a few that share one, where there are many.
+class SharedHistories {
+ public:
+  [[nodiscard]] SharedHistory& of(std::uint32_t thread) noexcept { return histories_[thread % kMost]; }
+
+ private:
+  static constexpr std::size_t kMost = 16;
+
+  std::array<SharedHistory, kMost> histories_;
 };
 
 }  // namespace comex

@@ -96,6 +96,14 @@ TEST(History, join_whatHasEndedGoesInTime) {
   for (std::size_t i = 0; i < History::kStreams; ++i) EXPECT_EQ(history.streams[i].step.pages, 0) << i;
 }
 
+TEST(SharedHistories, of_aThreadAlwaysTheSameAndSeldomAnothers) {
+  SharedHistories histories;
+  for (std::uint32_t thread = 4242; thread < 4258; ++thread) {
+    EXPECT_EQ(&histories.of(thread), &histories.of(thread));
+    EXPECT_NE(&histories.of(thread), &histories.of(thread + 1));
+  }
+}
+
 TEST(SharedHistory, with_nobodyWaitsAndNobodyMeets) {
   SharedHistory shared;
   std::uint64_t inside = 0;

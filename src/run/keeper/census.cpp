@@ -49,6 +49,7 @@ Figures Figures::of(const Room::Owned& owned) {
     sum.evicted += get(pager.evicted);
     sum.dropped += get(pager.dropped);
     sum.evictions_by_faults += get(pager.evictions_by_faults);
+    sum.waits += get(pager.waits);
     sum.wrong += get(pager.wrong);
     sum.mended += get(pager.mended);
     sum.fault_ns += get(pager.fault_ns);
@@ -78,6 +79,7 @@ void Figures::add(const Figures& other) {
   evicted += other.evicted;
   dropped += other.dropped;
   evictions_by_faults += other.evictions_by_faults;
+  waits += other.waits;
   wrong += other.wrong;
   mended += other.mended;
   fault_ns += other.fault_ns;

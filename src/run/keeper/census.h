@@ -41,6 +41,7 @@ struct Figures {
   std::uint64_t evicted = 0;
   std::uint64_t dropped = 0;
   std::uint64_t evictions_by_faults = 0;
+  std::uint64_t waits = 0;
   std::uint64_t wrong = 0;
   std::uint64_t mended = 0;
   std::uint64_t fault_ns = 0;

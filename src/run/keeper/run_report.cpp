@@ -62,6 +62,7 @@ Json figures_json(const Figures& figures, const RunReport& report) {
             {"pages_wrong", figures.wrong},
             {"pages_mended", figures.mended},
             {"evictions_by_faults", figures.evictions_by_faults},
+            {"waits", figures.waits},
             {"calls", Json{{"trapped", figures.calls}, {"direct", figures.direct_calls}}},
             {"nodes", Json::array()}};
   for (const auto& [node, link] : figures.links) {

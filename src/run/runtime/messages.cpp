@@ -37,7 +37,6 @@ bool Messages::start(const UffdMemory& memory) noexcept {
   std::size_t serving = 0;
   for (Handler& handler : handlers_) {
     handler.epoll = watch(memory.fd());
-    handler.faulter.shared = &history_;
     if (handler.epoll >= 0 && equip(handler.faulter) &&
         process.own_threads.start(&serve_for_ever, &handler) == Errc::ok) {
       ++serving;
@@ -64,6 +63,7 @@ bool Messages::serve_next(Faulter& faulter) noexcept {
   const Errc next = process.memory.next_touch(&touch);
   if (next == Errc::busy) return false;
   if (next != Errc::ok) stop("the program's faults cannot be heard of any more (was a descriptor of comex closed?)");
+  faulter.shared = &histories_.of(touch.thread);
   const Served served = answer(touch, process.memory, *process.pager, faulter);
   trace_fault(touch.page, touch.write, served, faulter, touch.thread);
   (void)resolved(touch.page, served, faulter);

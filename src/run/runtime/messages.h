@@ -40,7 +40,7 @@ class Messages {
   bool serve_next(Faulter& faulter) noexcept;
 
   std::array<Handler, kHandlers> handlers_;
-  SharedHistory history_;  // any of them may serve the next fault of a thread
+  SharedHistories histories_;  // any of them may serve the next fault of a thread
   Crossing serving_;
 };
 
