@@ -43,8 +43,9 @@ std::uint64_t most_while_it_runs(Process& process, const std::string& variable) 
 TEST(RunBudget, of_a_tree_of_processes_is_kept) {
   const TestFolder folder;
   const std::string load = COMEX_PAGING_LOAD " --set 144M --pass random-write --pass sequential";
-  Process process({COMEX_BINARY, "run", "--local", "128M", "--", "/bin/sh", "-c", load + " & " + load + " & wait"},
-                  folder.path("."));
+  Process process(
+      {COMEX_BINARY, "run", "--at-once", "--local", "128M", "--", "/bin/sh", "-c", load + " & " + load + " & wait"},
+      folder.path("."));
   std::string variable;
   ASSERT_TRUE(wait_until([&] { return !(variable = run_variable(process.pid())).empty(); })) << process.errors();
   const std::uint64_t most = most_while_it_runs(process, variable);

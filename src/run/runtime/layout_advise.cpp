@@ -61,6 +61,7 @@ std::int64_t try_on_own(std::uint64_t pidfd, std::uint64_t advice, std::uint64_t
   const std::int64_t page = kernel(SYS_mmap, 0, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                                    static_cast<std::uint64_t>(-1));
   if (failed(page)) return page;
+  kernel(SYS_munlock, static_cast<std::uint64_t>(page), kPageSize);  // after mlockall() it is
   iovec piece{reinterpret_cast<void*>(page), kPageSize};
   const std::int64_t result = kernel(kProcessAdvise, pidfd, reinterpret_cast<std::uint64_t>(&piece), 1, advice, flags);
   kernel(SYS_munmap, static_cast<std::uint64_t>(page), kPageSize);
