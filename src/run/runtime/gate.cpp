@@ -148,7 +148,6 @@ class AwaitedSignal {
 
 // Newer than some headers.
 constexpr std::uint64_t kCloseRange = 436;
-constexpr std::uint64_t kProcessAdvise = 440;
 constexpr std::uint64_t kSeal = 462;
 constexpr std::uint64_t kUnshareRange = 2;  // CLOSE_RANGE_UNSHARE
 
@@ -222,7 +221,7 @@ std::int64_t layout_call(const Call& call, const Entry& entry, ucontext_t& conte
     case SYS_mlockall: return layout.lock_all(a[0]);
     case SYS_munlockall: return layout.unlock_all();
     case SYS_shmat: return layout.attach(a[0], a[1], a[2]);
-    case kProcessAdvise: {
+    case SYS_process_madvise: {
       const auto result = layout.advise_pieces(a[0], a[1], a[2], a[3], a[4]);
       return result ? *result : prepared(call, entry, context);
     }

@@ -19,7 +19,6 @@ namespace {
 // Newer than some headers.
 constexpr std::uint64_t kDontNeedLocked = 24;
 constexpr std::uint64_t kCollapse = 25;
-constexpr std::uint64_t kProcessAdvise = 440;
 
 enum class Advice {
   of_mappings,  // the kernel remembers it, and it does not matter to pages
@@ -63,7 +62,8 @@ std::int64_t try_on_own(std::uint64_t pidfd, std::uint64_t advice, std::uint64_t
   if (failed(page)) return page;
   kernel(SYS_munlock, static_cast<std::uint64_t>(page), kPageSize);  // after mlockall() it is
   iovec piece{reinterpret_cast<void*>(page), kPageSize};
-  const std::int64_t result = kernel(kProcessAdvise, pidfd, reinterpret_cast<std::uint64_t>(&piece), 1, advice, flags);
+  const std::int64_t result =
+      kernel(SYS_process_madvise, pidfd, reinterpret_cast<std::uint64_t>(&piece), 1, advice, flags);
   kernel(SYS_munmap, static_cast<std::uint64_t>(page), kPageSize);
   return result;
 }
