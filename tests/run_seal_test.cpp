@@ -111,10 +111,9 @@ class RunSealed : public RunSeal, public testing::WithParamInterface<Case> {
  protected:
   const std::string url_ = node_.url(GetParam().over).text();
 };
-// Over TCP there are checksums if nothing is said.
+// There are checksums if nothing is said.
 INSTANTIATE_TEST_SUITE_P(With, RunSealed,
-                         testing::Values(Case{"checksums_tcp", Over::tcp, ""},
-                                         Case{"checksums_shm", Over::shm, "--checksums=on"},
+                         testing::Values(Case{"checksums_tcp", Over::tcp, ""}, Case{"checksums_shm", Over::shm, ""},
                                          Case{"encryption_tcp", Over::tcp, "--encrypt"},
                                          Case{"encryption_shm", Over::shm, "--encrypt"}),
                          name_of);

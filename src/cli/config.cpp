@@ -122,10 +122,9 @@ Expected<void> read_evict(Evict& into, std::string_view text) {
   return {};
 }
 
-Expected<void> read_checksums(Checksums& into, std::string_view text) {
-  const auto choice = parse_checksums(text);
-  if (!choice) return invalid(fmt::format("'{}' is not on, off or auto", text));
-  into = *choice;
+Expected<void> read_switch(bool& into, std::string_view text) {
+  if (text != "on" && text != "off") return invalid(fmt::format("'{}' is not on or off", text));
+  into = text == "on";
   return {};
 }
 
@@ -219,8 +218,8 @@ constexpr std::array kSettings = {
             [](Config& c, Text t) { return read_text(c.run.profile, t); }},
     Setting{"run.evict", "COMEX_EVICT", Kind::text, R"("fifo")",
             [](Config& c, Text t) { return read_evict(c.run.evict, t); }},
-    Setting{"run.checksums", "COMEX_CHECKSUMS", Kind::text, R"("on")",
-            [](Config& c, Text t) { return read_checksums(c.run.checksums, t); }},
+    Setting{"run.checksums", "COMEX_CHECKSUMS", Kind::text, R"("off")",
+            [](Config& c, Text t) { return read_switch(c.run.checksums, t); }},
     Setting{"run.encrypt", "COMEX_ENCRYPT", Kind::boolean, "true",
             [](Config& c, Text t) { return read_bool(c.run.encrypt, t); }},
     Setting{"run.replicas", "COMEX_REPLICAS", Kind::integer, "2",

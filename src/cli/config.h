@@ -17,7 +17,6 @@
 #include "fabric/url.h"
 #include "pager/evict/choice.h"
 #include "pager/prefetch/choice.h"
-#include "pager/seal/choice.h"
 #include "pool/code.h"
 #include "run/delivery.h"
 
@@ -62,7 +61,7 @@ struct RunSettings {
   Delivery faults = Delivery::inline_signal;
   Prefetch prefetch = Prefetch::automatic;
   Evict evict = Evict::two_queues;
-  Checksums checksums = Checksums::automatic;
+  bool checksums = true;
   bool encrypt = false;
   std::uint32_t replicas = 1;                // nodes that each page is kept on
   Code code;                                 // how pages are coded across nodes

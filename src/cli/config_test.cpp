@@ -116,7 +116,7 @@ code = "4+2"
   EXPECT_EQ(config->run.faults, Delivery::message);
   EXPECT_EQ(config->run.prefetch, Prefetch::leap);
   EXPECT_EQ(config->run.evict, Evict::clock);
-  EXPECT_EQ(config->run.checksums, Checksums::off);
+  EXPECT_FALSE(config->run.checksums);
   EXPECT_TRUE(config->run.encrypt);
   EXPECT_EQ(config->run.replicas, 2U);
   EXPECT_EQ(config->run.code, (Code{4, 2}));

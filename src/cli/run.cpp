@@ -6,7 +6,6 @@
 #include <sys/personality.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -92,14 +91,11 @@ Expected<Launch> plan(const Config& config, const std::string& program) {
   if (config.run.encrypt && !Cipher::available()) {
     return Error{Errc::invalid, "--encrypt: this processor has no instructions for AES; run without"};
   }
-  const bool network = std::any_of(options.pool.nodes.begin(), options.pool.nodes.end(),
-                                   [](const Url& node) { return node.scheme != Url::Scheme::unix_socket; });
   auto backup = plan_backup(config.run);
   if (!backup) return std::move(backup).error();
   options.backup = *std::move(backup);
   // A disk is not to be trusted, whatever the rest of the pool is.
-  const Checksums checksums = options.backup.folder.empty() ? config.run.checksums : Checksums::on;
-  launch.sealing = sealing_for(config.run.encrypt, checksums, network || options.code.coded());
+  launch.sealing = sealing_for(config.run.encrypt, config.run.checksums || !options.backup.folder.empty());
   if (!config.run.profile.empty()) {
     auto profile = find_profile(config.run.profile);
     if (!profile) return std::move(profile).error();
@@ -230,8 +226,8 @@ void add_run(CLI::App& app, std::span<char* const> line, int& exit_code, const s
   flags->config.add(command, "--backup-size", "run.backup_size", "SIZE|auto",
                     "How much of that disk may be used (half of what is free)");
   flags->config.add(command, "--secret-file", "pool.secret_file", "FILE", "The secret shared with them");
-  flags->config.add(command, "--checksums", "run.checksums", "on|off|auto",
-                    "Whether pages that come back are compared with what left (auto: if they leave this machine)");
+  flags->config.add(command, "--checksums", "run.checksums", "on|off",
+                    "Whether pages that come back are compared with what left (on)");
   flags->config.add_switch(command, "--encrypt", "run.encrypt", "true", "Encrypt pages before they leave the program");
   flags->config.add(command, "--stats", "run.stats", "FILE", "When it has ended, write what happened, as JSON");
   flags->config.add(command, "--trace", "run.trace", "FILE", "Write all its faults there; see `comex trace`");

@@ -45,7 +45,7 @@ struct LedgerConfig {
   std::uint32_t max_grant = 1U << 14;
   // Slabs are emptied for the sake of long extents as long as one frame in so many is free; 0: never. See "Compaction"
   // in docs/design-notes.md.
-  std::uint32_t compact_above = 10;
+  std::uint32_t compact_above = 12;
   Millis compact_patience{10'000};  // for clients to move, before they are left alone
   Millis compact_pause{60'000};     // ... for so long
 };

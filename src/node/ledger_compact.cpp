@@ -8,7 +8,7 @@ namespace {
 
 // One slab in so many is to be wholly free. A node that has fewer is not compacted: one slab of it is too much to
 // close.
-constexpr std::uint32_t kFreeSlabs = 64;
+constexpr std::uint32_t kFreeSlabs = 32;
 
 }  // namespace
 

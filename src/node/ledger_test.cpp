@@ -436,7 +436,7 @@ TEST_F(CompactionTest, slabs_are_emptied_until_there_are_long_extents) {
   ASSERT_FALSE(ledger_->grant(*client_, 128, kUsualMinOrder)) << "half of it is free, and of no use";
   ledger_->adjust(now_);
   const auto asked = ledger_->asked_of(*client_);
-  ASSERT_EQ(asked.size(), kSlabs / 64);
+  ASSERT_EQ(asked.size(), kSlabs / 32);
   for (const std::uint32_t slab : asked) {
     for (std::uint32_t chunk = 1; chunk < 8; chunk += 2) {
       ASSERT_TRUE(ledger_->grant(*client_, 64, 6)) << "a place for it elsewhere";
@@ -467,7 +467,7 @@ TEST_F(CompactionTest, who_is_in_need_gets_what_there_is) {
 }
 
 TEST_F(CompactionTest, not_when_it_is_nearly_full) {
-  while (ledger_->load().free_frames >= arena_->frames() / 10) ASSERT_TRUE(ledger_->grant(*client_, 64, 6));
+  while (ledger_->load().free_frames >= arena_->frames() / 12) ASSERT_TRUE(ledger_->grant(*client_, 64, 6));
   ledger_->adjust(now_);
   EXPECT_TRUE(ledger_->asked_of(*client_).empty());
 }

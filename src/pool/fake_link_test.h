@@ -56,7 +56,8 @@ class FakeNode {
   void slow_calls(Millis each) { set(call_delay_, each); }  // control calls take this long
   void hold_transfers(bool on);                             // transfers stay under way until this is off again
   void fail_transfers(Errc with) { set(transfer_result_, with); }
-  void extents_of(std::uint32_t frames) { set(extent_frames_, frames); }           // what grants consist of
+  void extents_of(std::uint32_t frames) { set(extent_frames_, frames); }  // what grants consist of
+  void ask_to_leave(std::vector<std::uint32_t> slabs) { set(asked_, std::move(slabs)); }
   void lose_next_reply(wire::Type to) { set(lose_reply_to_, std::optional(to)); }  // served, but the link breaks
   void die() { cut(false, false); }                                                // every link breaks, nobody gets in
   void revive() { set(alive_, true); }     // with everybody's frames still there
@@ -154,6 +155,7 @@ class FakeNode {
   std::uint32_t extent_frames_ = 128;
   std::optional<wire::Type> lose_reply_to_;
   unsigned last_min_order_ = 0;
+  std::vector<std::uint32_t> asked_;
   int connects_ = 0;
   int begun_ = 0;
   int writes_ = 0;
@@ -317,6 +319,7 @@ inline wire::NodeLoad FakeNode::load() const {
   load.largest_free = refuse_ ? 0 : load.free_frames;
   load.clients = static_cast<std::uint32_t>(clients_.size());
   load.service_ns = 1000;
+  load.asked = asked_.empty() ? 0 : 1;
   return load;
 }
 
@@ -333,6 +336,7 @@ inline Expected<wire::Bytes> FakeNode::serve(std::uint64_t client, wire::Type ty
     case wire::Type::grant: return grant(client, wire::decode<wire::Grant>(body).value());
     case wire::Type::give_back: return take_back(client, wire::decode<wire::GiveBack>(body).value().extents);
     case wire::Type::beat: return wire::encode(load());
+    case wire::Type::asked: return wire::encode(wire::AskedReply{asked_});
     case wire::Type::bye: release(client); return wire::Bytes{};
     default: return Error{Errc::unsupported, "not in this fake"};
   }

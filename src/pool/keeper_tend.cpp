@@ -4,9 +4,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "pool/batch.h"
 #include "pool/keeper.h"
 
 namespace comex {
+namespace {
+
+// Of a place for a batch.
+constexpr std::uint8_t kHoleOrder = 6;
+static_assert(kBatchPages == 1U << kHoleOrder);
+
+}  // namespace
 
 void Keeper::tend() {
   const Errc broken = member_.gate_.link()->broken();
@@ -98,7 +106,10 @@ bool Keeper::refill() {
   const std::uint32_t ask = frames_to_ask(threshold, member_.at_hand(), member_.config_.refill);
   const bool scraps = member_.role() == Role::scraps && member_.refusing();
   const auto start = Clock::now();
-  auto reply = member_.gate_.link()->grant(ask, scraps ? 0 : kUsualMinOrder);
+  wire::Grant request{ask, scraps ? std::uint8_t{0} : std::uint8_t{kUsualMinOrder}};
+  // What moves out of a slab is to fill a hole in another. It would break what the node empties slabs for.
+  if (asked_ && !scraps) request = {kBatchPages, kHoleOrder};
+  auto reply = member_.gate_.link()->grant(request.frames, request.min_order);
   const Nanos took = Clock::now() - start;
   if (!reply) {
     const Errc code = reply.error().code;

@@ -83,6 +83,21 @@ TEST(Keeper, scraps_areTakenWhenNothingElseIsLeft) {
   EXPECT_TRUE(eventually([&] { return node.held() == kept->at_hand(); })) << "what the list cannot hold goes back";
 }
 
+TEST(Keeper, asksForHoles_whileTheNodeEmptiesSlabs) {
+  FakeNode node(8192, Millis(60));
+  KeptMember kept(node);
+  kept.start();
+  ASSERT_TRUE(eventually([&] { return kept->at_hand() >= 1024; }));
+  node.ask_to_leave({15});
+  ASSERT_TRUE(eventually([&] { return node.calls(wire::Type::asked) > 0; }));
+  while (kept->at_hand() >= 1024) ASSERT_TRUE(kept->take(64));
+  EXPECT_TRUE(eventually([&] { return kept->at_hand() >= 1024; }));
+  EXPECT_EQ(1U << node.last_min_order(), kBatchPages);
+  node.ask_to_leave({});
+  ASSERT_TRUE(kept.take(64));
+  EXPECT_TRUE(eventually([&] { return kept.take(64) && node.last_min_order() == kUsualMinOrder; }));
+}
+
 TEST(Keeper, returns_travelInBatches) {
   FakeNode node;
   KeptMember kept(node);

@@ -30,7 +30,7 @@ class Churn {
       : study_(study),
         random_(study.seed),
         arena_(*Arena::create({.bytes = std::uint64_t{study.slabs} << 21, .lock = false, .ahead = false})),
-        ledger_(*arena_, LedgerConfig{.compact_above = study.compaction ? 10U : 0U}) {
+        ledger_(*arena_, LedgerConfig{.compact_above = study.compaction ? LedgerConfig{}.compact_above : 0}) {
     for (std::uint32_t i = 0; i < study.clients; ++i) {
       const Arrival arrival{study.shm ? Medium::shm : Medium::tcp, 0, i, "", "", nullptr};
       programs_.push_back({*ledger_.admit(ledger_.next_id(), wire::SessionKey{}, arrival), {}, {}, random_.uniform()});
@@ -92,14 +92,15 @@ class Churn {
       program.at_hand.pop_back();
     }
   }
-  // Long extents, and what there is if there are none: as the pool does.
+  // Long extents, and what there is if there are none, or if the node is to be left in part: as the pool does.
   bool ask(Program& program) {
     const bool below = use() < 0.9;
-    auto granted = ledger_.grant(*program.client, kLong, kUsualMinOrder);
-    asked_ += below ? 1 : 0;
-    refused_ += below && !granted ? 1 : 0;
+    const bool leaving = !ledger_.asked_of(*program.client).empty();
+    auto granted = ledger_.grant(*program.client, leaving ? kChunk : kLong, leaving ? kChunkOrder : kUsualMinOrder);
+    asked_ += below && !leaving ? 1 : 0;
+    refused_ += below && !leaving && !granted ? 1 : 0;
     result_.extents += granted ? 1 : 0;
-    if (!granted) granted = ledger_.grant(*program.client, kChunk, kChunkOrder);
+    if (!granted && !leaving) granted = ledger_.grant(*program.client, kChunk, kChunkOrder);
     if (!granted) return false;
     for (const Extent& extent : *granted) {
       for (std::uint32_t at = 0; at < extent.count; at += kChunk) {

@@ -147,6 +147,7 @@ TEST(ChurnStudy, compaction_keepsLongExtents) {
     study.compaction = false;
     const ChurnResult without = simulate_churn(study);
     EXPECT_GT(with.served_below_90, 0.99) << shm;
+    EXPECT_LT(with.refused, 0.01) << shm;
     EXPECT_LT(without.served_below_90, 0.6) << shm;
     EXPECT_EQ(without.moved_per_hour, 0) << shm;
   }

@@ -62,6 +62,15 @@ bool Holdings::holds(const Extent& extent) const {
          });
 }
 
+bool Holdings::holds_any_of(const Extent& extent) const {
+  return !for_each_slab(extent, slab_order_, [&](std::uint32_t slab, std::uint32_t first, std::uint32_t count) {
+    const auto found = slabs_.find(slab);
+    return found == slabs_.end() || for_each_word(first, count, [&](std::uint32_t word, std::uint64_t mask) {
+             return (found->second.words[word] & mask) == 0;
+           });
+  });
+}
+
 void Holdings::for_each(const std::function<void(Extent)>& f) const {
   for (const auto& [slab, bits] : slabs_) {
     const std::uint32_t base = slab << slab_order_;

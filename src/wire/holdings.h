@@ -22,6 +22,7 @@ class Holdings {
   // Removes all of them, or nothing and returns false if one is not held.
   bool remove(const Extent& extent);
   [[nodiscard]] bool holds(const Extent& extent) const;
+  [[nodiscard]] bool holds_any_of(const Extent& extent) const;
   [[nodiscard]] bool holds_any_of_slab(std::uint32_t slab) const { return slabs_.contains(slab); }
   [[nodiscard]] std::uint32_t frames_of_slab(std::uint32_t slab) const {
     const auto found = slabs_.find(slab);

@@ -15,6 +15,10 @@ TEST(Holdings, add_remove_across_slabs) {
   EXPECT_TRUE(held.holds({FrameNo{500}, 40}));
   EXPECT_FALSE(held.holds({FrameNo{499}, 2}));
   EXPECT_FALSE(held.holds({FrameNo{539}, 2}));
+  EXPECT_TRUE(held.holds_any_of({FrameNo{0}, 501}));
+  EXPECT_TRUE(held.holds_any_of({FrameNo{539}, 2000}));
+  EXPECT_FALSE(held.holds_any_of({FrameNo{0}, 500}));
+  EXPECT_FALSE(held.holds_any_of({FrameNo{540}, 2000}));
   EXPECT_TRUE(held.holds_any_of_slab(0));
   EXPECT_TRUE(held.holds_any_of_slab(1));
   EXPECT_TRUE(held.remove({FrameNo{500}, 12}));

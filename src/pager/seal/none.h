@@ -1,4 +1,4 @@
-// No seals: what comes back is taken for what left. For nodes on this machine, whose memory is as good as our own.
+// No seals: what comes back is taken for what left. For users who want it so.
 #pragma once
 
 #include "pager/seal/sealer.h"

@@ -138,13 +138,9 @@ TEST(Cipher, seal_isAesGcm) {
 }
 
 TEST(Sealing, for_isAsTheUserSays) {
-  EXPECT_EQ(sealing_for(false, Checksums::automatic, true), Sealing::checksum);
-  EXPECT_EQ(sealing_for(false, Checksums::automatic, false), Sealing::none) << "its own memory";
-  EXPECT_EQ(sealing_for(false, Checksums::on, false), Sealing::checksum);
-  EXPECT_EQ(sealing_for(false, Checksums::off, true), Sealing::none);
-  EXPECT_EQ(sealing_for(true, Checksums::off, true), Sealing::cipher);
-  EXPECT_EQ(parse_checksums("on"), Checksums::on);
-  EXPECT_FALSE(parse_checksums("yes"));
+  EXPECT_EQ(sealing_for(false, true), Sealing::checksum);
+  EXPECT_EQ(sealing_for(false, false), Sealing::none);
+  EXPECT_EQ(sealing_for(true, false), Sealing::cipher);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "run/keeper/frame_book.h"
 
-#include <algorithm>
-
 namespace comex {
 
 std::uint64_t FrameBook::Holder::frames() const {
@@ -21,34 +19,51 @@ bool FrameBook::Holder::holds_any_of(NodeId node, std::uint32_t slab) const {
 }
 
 void FrameBook::open(NodeId node, std::uint32_t frames, unsigned slab_order) {
-  nodes_[node.value] = Node{frames, slab_order, {}};
+  nodes_.insert_or_assign(node.value, Node{frames, slab_order, Holdings(slab_order), {}});
 }
 
-void FrameBook::add(Node& node, const Extent& extent) {
+void FrameBook::share(Node& node, const Extent& extent) {
   for_each_slab(extent, node.slab_order, [&](std::uint32_t index, std::uint32_t first, std::uint32_t count) {
-    Node::Slab& slab = node.slabs[index];
-    if (slab.holders.empty()) slab.holders.resize(std::size_t{1} << node.slab_order);
-    for (std::uint32_t i = first; i < first + count; ++i) ++slab.holders[i];
-    slab.held += count;
+    Node::Slab& slab = node.shared[index];
+    if (slab.others.empty()) slab.others.resize(std::size_t{1} << node.slab_order);
+    for (std::uint32_t i = first; i < first + count; ++i) ++slab.others[i];
+    slab.sum += count;
     return true;
   });
 }
 
-void FrameBook::subtract(NodeId id, Node& node, const Extent& extent, const Free& free) {
+void FrameBook::drop(NodeId id, Node& node, const Extent& extent, const Free& free) {
   for_each_slab(extent, node.slab_order, [&](std::uint32_t index, std::uint32_t first, std::uint32_t count) {
-    Node::Slab& slab = node.slabs[index];
-    const std::uint32_t begin = index << node.slab_order;
-    std::uint32_t run = first;  // where the current run of freed frames began
-    for (std::uint32_t i = first; i < first + count; ++i) {
-      if (--slab.holders[i] == 0) continue;
-      if (i > run) free(Run{id, FrameNo{begin + run}, i - run});
-      run = i + 1;
+    const Extent part{FrameNo{(index << node.slab_order) + first}, count};
+    const auto slab = node.shared.find(index);
+    if (slab == node.shared.end()) {
+      drop_last(id, node, part, free);
+    } else {
+      drop_shared(id, node, slab->second, part, free);
+      if (slab->second.sum == 0) node.shared.erase(slab);
     }
-    if (first + count > run) free(Run{id, FrameNo{begin + run}, first + count - run});
-    slab.held -= count;
-    if (slab.held == 0) node.slabs.erase(index);
     return true;
   });
+}
+
+void FrameBook::drop_shared(NodeId id, Node& node, Node::Slab& slab, const Extent& extent, const Free& free) {
+  const std::uint32_t first = extent.first.value & ((std::uint32_t{1} << node.slab_order) - 1);
+  std::uint32_t run = 0;  // of frames that nobody else holds
+  for (std::uint32_t i = 0; i <= extent.count; ++i) {
+    if (i < extent.count && slab.others[first + i] == 0) {
+      ++run;
+      continue;
+    }
+    drop_last(id, node, Extent{FrameNo{extent.first.value + i - run}, run}, free);
+    run = 0;
+    if (i == extent.count) return;
+    --slab.others[first + i];
+    --slab.sum;
+  }
+}
+
+void FrameBook::drop_last(NodeId id, Node& node, const Extent& extent, const Free& free) {
+  if (node.held.remove(extent)) free(Run{id, extent.first, extent.count});
 }
 
 bool FrameBook::grant(Holder& holder, const Run& run) {
@@ -56,17 +71,9 @@ bool FrameBook::grant(Holder& holder, const Run& run) {
   if (found == nodes_.end()) return false;
   Node& node = found->second;
   const Extent extent = run.extent();
-  if (extent.count == 0 || extent.end() > node.frames) return false;
-  const bool nobodys =
-      for_each_slab(extent, node.slab_order, [&](std::uint32_t index, std::uint32_t first, std::uint32_t count) {
-        const auto slab = node.slabs.find(index);
-        if (slab == node.slabs.end()) return true;
-        const auto begin = slab->second.holders.begin() + first;
-        return std::all_of(begin, begin + count, [](std::uint16_t holders) { return holders == 0; });
-      });
-  if (!nobodys) return false;
+  if (extent.count == 0 || extent.end() > node.frames || node.held.holds_any_of(extent)) return false;
   holder.nodes_.try_emplace(run.node.value, node.slab_order).first->second.add(extent);
-  add(node, extent);
+  node.held.add(extent);
   return true;
 }
 
@@ -76,7 +83,7 @@ bool FrameBook::give_back(Holder& holder, const Run& run, const Free& free) {
   if (held == holder.nodes_.end() || node == nodes_.end()) return false;
   const Extent extent = run.extent();
   if (extent.count == 0 || extent.end() > node->second.frames || !held->second.remove(extent)) return false;
-  subtract(run.node, node->second, extent, free);
+  drop(run.node, node->second, extent, free);
   return true;
 }
 
@@ -84,7 +91,7 @@ void FrameBook::inherit(const Holder& parent, Holder& heir) {
   heir.nodes_ = parent.nodes_;
   for (const auto& [id, held] : heir.nodes_) {
     const auto node = nodes_.find(id);
-    if (node != nodes_.end()) held.for_each([&](Extent extent) { add(node->second, extent); });
+    if (node != nodes_.end()) held.for_each([&](Extent extent) { share(node->second, extent); });
   }
 }
 
@@ -93,7 +100,7 @@ void FrameBook::release(Holder& holder, NodeId node, const Free& free) {
   const auto there = nodes_.find(node.value);
   if (held == holder.nodes_.end()) return;
   if (there != nodes_.end()) {
-    held->second.for_each([&](Extent extent) { subtract(node, there->second, extent, free); });
+    held->second.for_each([&](Extent extent) { drop(node, there->second, extent, free); });
   }
   holder.nodes_.erase(held);
 }

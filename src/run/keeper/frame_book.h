@@ -6,8 +6,9 @@
 // Invariants:
 //  1. The count of a frame is the number of holders whose holdings contain it.
 //  2. A frame is handed to `free` exactly when its count becomes 0, and by nothing else: it is never free while
-//  somebody
-//     holds it, and never freed twice.
+//     somebody holds it, and never freed twice.
+//
+// Counts are kept where frames have several holders: elsewhere a bit says that there is one.
 #pragma once
 
 #include <cstdint>
@@ -55,18 +56,22 @@ class FrameBook {
 
  private:
   struct Node {
+    // Holders beside the first, by frame, for the slabs of which there are any.
+    struct Slab {
+      std::uint32_t sum = 0;
+      std::vector<std::uint16_t> others;
+    };
     std::uint32_t frames = 0;
     unsigned slab_order = 0;
-    // Holders by frame, for the slabs of which there are any.
-    struct Slab {
-      std::uint32_t held = 0;  // the sum
-      std::vector<std::uint16_t> holders;
-    };
-    std::unordered_map<std::uint32_t, Slab> slabs;
+    Holdings held;  // by anybody
+    std::unordered_map<std::uint32_t, Slab> shared;
   };
-  // REQUIRES: within a slab. Calls free with the runs that nobody holds any more.
-  static void add(Node& node, const Extent& extent);
-  static void subtract(NodeId id, Node& node, const Extent& extent, const Free& free);
+  // One holder more. REQUIRES: somebody holds all of it.
+  static void share(Node& node, const Extent& extent);
+  // One less. Calls free with the runs that nobody holds any more.
+  static void drop(NodeId id, Node& node, const Extent& extent, const Free& free);
+  static void drop_shared(NodeId id, Node& node, Node::Slab& slab, const Extent& extent, const Free& free);
+  static void drop_last(NodeId id, Node& node, const Extent& extent, const Free& free);
 
   std::unordered_map<std::uint16_t, Node> nodes_;
 };
