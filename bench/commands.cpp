@@ -262,6 +262,7 @@ struct SensitivityCommand {
     if (!plot.empty()) {
       if (Expected<void> drawn = plot::write_drawings(draw(*figures), plot); !drawn) return fail(drawn.error());
     }
+    if (figures->interrupted) return kExitInterrupted;
     return figures->failed.empty() ? 0 : kExitFailed;
   }
 
@@ -283,6 +284,7 @@ struct EvictCommand {
         ->type_name("NAME,...")
         ->delimiter(',')
         ->check(CLI::IsMember(names));
+    command.add_option("--plot", plot, "Write a drawing of the figures there, as SVG")->type_name("FOLDER");
     command.add_flag("--quick", quick, "Little memory: a first impression");
     command.add_flag("--json", json, "Print JSON instead of a table");
   }
@@ -298,11 +300,15 @@ struct EvictCommand {
     steps.clear();
     if (!figures) return fail_or_interrupted(figures.error());
     fmt::print("{}", json ? to_json(*figures).dump(2) + "\n" : to_text(*figures));
+    if (!plot.empty()) {
+      if (Expected<void> drawn = plot::write_drawings(draw(*figures), plot); !drawn) return fail(drawn.error());
+    }
     return figures->failed.empty() ? 0 : kExitFailed;
   }
 
   EvictOptions options;
   std::vector<std::string> wanted;
+  std::string plot;
   bool quick = false;
   bool json = false;
 };

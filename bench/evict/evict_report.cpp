@@ -69,4 +69,22 @@ nlohmann::ordered_json to_json(const EvictFigures& figures) {
           {"failed", skipped_json(figures.failed)}};
 }
 
+std::vector<plot::Drawing> draw(const EvictFigures& figures) {
+  plot::Chart chart;
+  chart.title = fmt::format("Pages missed, by eviction policy, {} local", format_size(figures.local_bytes));
+  chart.y.label = "missed, best possible = 1";
+  for (const EvictString& string : figures.strings) {
+    const auto x = static_cast<double>(chart.categories.size());
+    chart.categories.push_back(string.name);
+    for (std::size_t i = 0; i < string.policies.size(); ++i) {
+      const EvictSeries& policy = string.policies[i];
+      if (chart.series.size() == i) chart.series.push_back({.name = policy.policy, .kind = plot::Series::Kind::bars});
+      if (policy.missed.empty() || string.best == 0) continue;
+      chart.series[i].points.push_back({x, median(policy.missed) / static_cast<double>(string.best)});
+    }
+  }
+  if (chart.series.empty()) return {};
+  return {{"evict-missed", std::move(chart)}};
+}
+
 }  // namespace comex::bench

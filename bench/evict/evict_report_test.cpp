@@ -28,6 +28,18 @@ TEST(EvictReport, json_hasWhatWasMeasured) {
   EXPECT_EQ(json["strings"][0]["best"], 90);
 }
 
+TEST(EvictReport, drawing_showsEachPolicyBesideTheBest) {
+  const auto drawings = draw(some());
+  ASSERT_EQ(drawings.size(), 1U);
+  const plot::Chart& chart = drawings[0].chart;
+  EXPECT_EQ(chart.categories, std::vector<std::string>{"loop"});
+  ASSERT_EQ(chart.series.size(), 2U);
+  ASSERT_EQ(chart.series[0].points.size(), 1U);
+  EXPECT_DOUBLE_EQ(chart.series[0].points[0].y, 11);
+  EXPECT_TRUE(chart.series[1].points.empty()) << "it failed";
+  EXPECT_TRUE(draw(EvictFigures{}).empty());
+}
+
 TEST(EvictFigures, parseMissed_addsUpWhereFaultsWereServed) {
   const char* const stats =
       R"({"faults":{"first_touch":7,"from_staging":1,"from_read_buffer":2,"from_node":4,"write_to_clean_page":9}})";

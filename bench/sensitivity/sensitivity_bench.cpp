@@ -158,6 +158,7 @@ class SensitivityRun {
     running->system->set_limit(options_.limit);
     ground_.nodes.settle();
     const Expected<PagedProgram::Outcome> outcome = programs_[index]->run(*running->system);
+    if (interrupted()) return;
     const Expected<std::optional<RunCounts>> counts = counts_of(*running);
     if (!outcome && outcome.error().code == Errc::timeout) {
       figures_.skipped.push_back({what, fmt::format("it took longer than {}", format_duration(options_.limit))});
@@ -204,7 +205,8 @@ Expected<SensitivityFigures> bench_sensitivity(const SensitivityOptions& options
   }
   auto programs = make_sensitivity_programs(options.sizes, folder->path(), options.programs, figures.skipped);
   Expected<void> measured = SensitivityRun(options, ground, std::move(programs), figures, steps).run();
-  if (!measured) return measured.error();
+  figures.interrupted = interrupted() && !figures.points.empty();
+  if (!measured && !figures.interrupted) return measured.error();
   return figures;
 }
 

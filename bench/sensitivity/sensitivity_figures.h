@@ -54,6 +54,7 @@ struct SensitivityFigures {
   std::vector<SensitivityPoint> points;
   std::vector<Skipped> skipped;
   std::vector<Skipped> failed;
+  bool interrupted = false;  // this is what was measured until then
 
   [[nodiscard]] const SensitivityPoint* find(Sweep sweep, std::string_view program, std::string_view system,
                                              unsigned value) const;

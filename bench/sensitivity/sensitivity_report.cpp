@@ -159,6 +159,7 @@ std::string to_text(const SensitivityFigures& figures) {
   if (std::any_of(figures.points.begin(), figures.points.end(), is_bound)) {
     text += "> : it was stopped then, or took so long with more memory and was not tried with less\n";
   }
+  if (figures.interrupted) text += "interrupted: this is what had been measured\n";
   for (const Skipped& each : figures.failed) text += fmt::format("{} failed: {}\n", each.what, each.why);
   return text + note_lines(figures.skipped, figures.load_before);
 }
@@ -190,6 +191,7 @@ Json to_json(const SensitivityFigures& figures) {
           {"prefetch", figures.prefetch},
           {"local_percent", figures.share},
           {"programs", std::move(programs)},
+          {"interrupted", figures.interrupted},
           {"figures", std::move(points)},
           {"failed", skipped_json(figures.failed)},
           {"skipped", skipped_json(figures.skipped)}};

@@ -73,6 +73,15 @@ TEST(SensitivityReport, toText_hasTablesOfWhatWasMeasured) {
   EXPECT_NE(text.find("it took longer than 60 s"), std::string::npos);
 }
 
+TEST(SensitivityReport, saysThatItWasInterrupted) {
+  SensitivityFigures figures = some_sensitivity();
+  EXPECT_EQ(to_text(figures).find("interrupted"), std::string::npos);
+  EXPECT_EQ(to_json(figures)["interrupted"], false);
+  figures.interrupted = true;
+  EXPECT_NE(to_text(figures).find("interrupted: this is what had been measured"), std::string::npos);
+  EXPECT_EQ(to_json(figures)["interrupted"], true);
+}
+
 TEST(SensitivityReport, toJson_hasEveryPoint) {
   const auto json = to_json(some_sensitivity());
   EXPECT_EQ(json["figures"].size(), some_sensitivity().points.size());

@@ -38,10 +38,18 @@ std::uint32_t enough(const Miss& miss) noexcept {
 }  // namespace
 
 Plan Automatic::plan(History& history, const Miss& miss) const noexcept {
+  if (!miss.far && history.attention.is_away()) return {};
+  const Plan plan = look(history, miss);
+  // A pause is counted in faults, and is for what finds too much.
+  history.attention.found(plan.finds_anything() || history.trends.pause > 0);
+  return plan;
+}
+
+Plan Automatic::look(History& history, const Miss& miss) const noexcept {
   using From = Miss::From;
   Trends& trends = history.trends;
   // In any case: it learns from every fault.
-  Plan plan = trends_.plan(history, miss);
+  Plan plan = trends_.look(history, miss);
   trends.used += plan.used;
   const bool follows = plan.mapped && plan.before == 0 && plan.after > 0;
   if (miss.from == From::buffer) {

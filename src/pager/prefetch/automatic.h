@@ -24,6 +24,8 @@ class Automatic final : public Prefetcher {
   void brought(History& history, const Miss& miss, const Plan& plan, const Brought& brought) const noexcept override;
 
  private:
+  Plan look(History& history, const Miss& miss) const noexcept;
+
   static constexpr std::uint32_t kJudged = 256;  // pages along trends, after which they are judged
   static constexpr std::uint32_t kTrusted = 16;  // so many times, having been measured
   static constexpr std::uint32_t kPause = 256;   // faults without, if they were in vain; then twice as many, and so on

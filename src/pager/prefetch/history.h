@@ -23,6 +23,7 @@
 #include <optional>
 
 #include "pager/page.h"
+#include "pager/prefetch/attention.h"
 #include "pager/prefetch/follower.h"
 #include "pager/prefetch/footprints.h"
 #include "pager/prefetch/line.h"
@@ -144,6 +145,7 @@ struct History {
   static constexpr std::uint64_t kNear = 64;    // pages
   static constexpr std::uint32_t kSkipped = 4;  // faults of a wide stride that may not be seen here
 
+  Attention attention;
   std::array<FaultStream, kStreams + kWide> streams;  // the last of them are of wide strides
   std::uint8_t hand = 0;                              // who is asked next to make room
   std::uint8_t wide_hand = 0;                         // ... of the wide ones

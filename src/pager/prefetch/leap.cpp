@@ -7,6 +7,13 @@
 namespace comex {
 
 Plan Leap::plan(History& history, const Miss& miss) const noexcept {
+  if (!miss.far && history.attention.is_away()) return {};
+  const Plan plan = look(history, miss);
+  history.attention.found(plan.finds_anything());
+  return plan;
+}
+
+Plan Leap::look(History& history, const Miss& miss) const noexcept {
   using From = Miss::From;
   Plan plan;
   plan.stream = history.join(miss.page, miss.offset);

@@ -24,6 +24,8 @@ class Leap final : public Prefetcher {
   Leap() noexcept = default;
   explicit Leap(const Config& config) noexcept : config_(config) {}
   Plan plan(History& history, const Miss& miss) const noexcept override;
+  // The same, whether or not that has been of use lately.
+  Plan look(History& history, const Miss& miss) const noexcept;
   void brought(History& history, const Miss& miss, const Plan& plan, const Brought& brought) const noexcept override;
 
  private:

@@ -301,6 +301,19 @@ TEST(Policies, leapFaultsLessThanReadAhead) {
   }
 }
 
+// They look away while there is nothing to be found, and see soon when there is.
+TEST(Policies, whatBeginsAfterFaultsAtRandomIsFound) {
+  const auto random_then_scan = [](Simulated& program) {
+    random_pages(program);
+    for (std::uint64_t i = 0; i < kTouches; ++i) program.touch(2'000'000 + i);
+  };
+  for (const Prefetch policy : {Prefetch::leap, Prefetch::automatic}) {
+    const std::uint64_t before = run(policy, random_pages).faults;
+    const std::uint64_t scan = run(policy, random_then_scan).faults - before;
+    EXPECT_LT(scan, kTouches / 32 + 2 * Attention::kAway) << kPrefetchNames[static_cast<std::size_t>(policy)];
+  }
+}
+
 // As good as the better of the two that it picks from, or nearly.
 TEST(Policies, autoIsNotFarBehindTheBest) {
   for (const bool far : {false, true}) {

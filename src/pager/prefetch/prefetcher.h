@@ -49,6 +49,7 @@ struct Plan {
   bool known = false;           // the page was where it had been in an earlier run
   bool unknown = false;         // ... or was not, though it could have been
 
+  [[nodiscard]] bool finds_anything() const noexcept { return after + before > 0 || used > 0; }
   // What the next fault of a stream will bring: the page that it is on, and as many as come with this one. Only of a
   // stream that has come so far that it is sure enough.
   void read_ahead() noexcept {
