@@ -149,6 +149,8 @@ class SensitivityRun {
 
   void measure(std::size_t index, Sweep sweep, unsigned value, Expected<Running> running) {
     const std::string& name = figures_.programs[index].name;
+    figures_.interrupted = interrupted();
+    if (figures_.interrupted) return;
     if (!running) {
       figures_.skipped.push_back({fmt::format("{}: {}", name, to_string(sweep)), running.error().message});
       return;
@@ -158,7 +160,8 @@ class SensitivityRun {
     running->system->set_limit(options_.limit);
     ground_.nodes.settle();
     const Expected<PagedProgram::Outcome> outcome = programs_[index]->run(*running->system);
-    if (interrupted()) return;
+    figures_.interrupted = interrupted();
+    if (figures_.interrupted) return;
     const Expected<std::optional<RunCounts>> counts = counts_of(*running);
     if (!outcome && outcome.error().code == Errc::timeout) {
       figures_.skipped.push_back({what, fmt::format("it took longer than {}", format_duration(options_.limit))});
@@ -205,8 +208,8 @@ Expected<SensitivityFigures> bench_sensitivity(const SensitivityOptions& options
   }
   auto programs = make_sensitivity_programs(options.sizes, folder->path(), options.programs, figures.skipped);
   Expected<void> measured = SensitivityRun(options, ground, std::move(programs), figures, steps).run();
-  figures.interrupted = interrupted() && !figures.points.empty();
-  if (!measured && !figures.interrupted) return measured.error();
+  if (!measured) figures.interrupted = interrupted();
+  if (!measured && (!figures.interrupted || figures.points.empty())) return measured.error();
   return figures;
 }
 

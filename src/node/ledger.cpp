@@ -131,7 +131,7 @@ Expected<std::vector<Extent>> Ledger::grant(Client& client, std::uint32_t frames
     extents = buddy_.allocate_some(zone, frames, min_order, wire::kMaxExtents);
   }
   // Who asks for scraps is in need: more so than those who may one day ask for long extents.
-  if (extents.empty() && compacting_ > 0 && min_order < kUsualMinOrder) {
+  if (extents.empty() && compacting_ > 0 && min_order == 0) {
     stop_compacting(adjusted_at_);
     extents = buddy_.allocate_some(zone, frames, min_order, wire::kMaxExtents);
   }

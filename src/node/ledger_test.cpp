@@ -462,8 +462,17 @@ TEST_F(CompactionTest, who_does_not_move_is_left_alone_for_a_while) {
 TEST_F(CompactionTest, who_is_in_need_gets_what_there_is) {
   ledger_->adjust(now_);
   std::uint32_t got = 0;
-  for (auto extents = ledger_->grant(*client_, 64, 6); extents; extents = ledger_->grant(*client_, 64, 6)) got += 64;
+  for (auto extents = ledger_->grant(*client_, 64, 0); extents; extents = ledger_->grant(*client_, 64, 0)) got += 64;
   EXPECT_EQ(got, arena_->frames() / 2);
+}
+
+TEST_F(CompactionTest, who_moves_and_finds_no_hole_does_not_end_it) {
+  ledger_->adjust(now_);
+  const auto asked = ledger_->asked_of(*client_);
+  ASSERT_FALSE(asked.empty());
+  while (ledger_->grant(*client_, 64, 6)) {
+  }
+  EXPECT_EQ(ledger_->asked_of(*client_), asked);
 }
 
 TEST_F(CompactionTest, not_when_it_is_nearly_full) {

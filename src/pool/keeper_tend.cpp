@@ -78,7 +78,7 @@ void Keeper::update_load(const wire::NodeLoad& load) {
     const std::lock_guard lock(member_.details_mutex_);
     member_.details_.load = load;
   }
-  const bool room = load.largest_free >= (1U << kUsualMinOrder);
+  const bool room = load.largest_free >= (1U << (asked_ ? kHoleOrder : kUsualMinOrder));
   if (!room || Clock::now() < ask_at_) return;
   if (member_.refusing_.exchange(false, std::memory_order_relaxed)) hooks_.changed();
 }

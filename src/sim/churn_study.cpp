@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint32_t kChunk = 64;  // frames
 constexpr unsigned kChunkOrder = 6;
 constexpr std::uint32_t kLong = 1U << kUsualMinOrder;
+constexpr std::size_t kStock = 4;  // chunks at hand, ahead of need
 
 struct Program {
   std::shared_ptr<Client> client;
@@ -87,20 +88,27 @@ class Churn {
 
   void grow(Program& program, std::size_t chunks) {
     while (program.chunks.size() < chunks) {
-      if (program.at_hand.empty() && !ask(program)) return;
+      if (!take(program)) return;
       program.chunks.push_back(program.at_hand.back());
       program.at_hand.pop_back();
     }
   }
-  // Long extents, and what there is if there are none, or if the node is to be left in part: as the pool does.
+  // REQUIRES of what follows: if true, something is at hand.
+  bool take(Program& program) {
+    while (program.at_hand.size() < kStock && ask(program)) {
+    }
+    return !program.at_hand.empty();
+  }
+  // Long extents; holes of a chunk, if the node is to be left in part; and what there is if there is nothing else at
+  // hand: as the pool does.
   bool ask(Program& program) {
     const bool below = use() < 0.9;
     const bool leaving = !ledger_.asked_of(*program.client).empty();
     auto granted = ledger_.grant(*program.client, leaving ? kChunk : kLong, leaving ? kChunkOrder : kUsualMinOrder);
-    asked_ += below && !leaving ? 1 : 0;
-    refused_ += below && !leaving && !granted ? 1 : 0;
+    asked_ += below ? 1 : 0;
+    refused_ += below && !granted ? 1 : 0;
     result_.extents += granted ? 1 : 0;
-    if (!granted && !leaving) granted = ledger_.grant(*program.client, kChunk, kChunkOrder);
+    if (!granted && !leaving && program.at_hand.empty()) granted = ledger_.grant(*program.client, kChunk, 0);
     if (!granted) return false;
     for (const Extent& extent : *granted) {
       for (std::uint32_t at = 0; at < extent.count; at += kChunk) {
@@ -123,7 +131,7 @@ class Churn {
     std::uint32_t left = study_.moves_per_second;
     for (Extent& chunk : program.chunks) {
       if (left == 0 || !asked(chunk)) continue;
-      if (program.at_hand.empty() && !ask(program)) return;
+      if (!take(program)) return;
       (void)ledger_.give_back(*program.client, {chunk});
       chunk = program.at_hand.back();
       program.at_hand.pop_back();

@@ -1,8 +1,8 @@
 // A day of one memory node with many clients that grow and shrink: whether it still has extents of 2^7 frames. The
 // ledger, the buddy system and the compaction are those of a node (node/ledger.h), on a simulated clock. Clients do as
-// the keeper of a program does: they ask for extents of 2^7 frames and more, cut them into chunks of 2^6, and return a
-// chunk when its last page is gone, which is at random; those that are asked to move a chunk do so if they get another
-// place for it on this node, at the rate that a keeper moves at.
+// the keeper of a program does: they ask for extents of 2^7 frames, ahead of need, cut them into chunks of 2^6, and
+// return a chunk when its last page is gone, which is at random; those that are asked to move a chunk do so if they get
+// another place for it on this node, at the rate that a keeper moves at, and ask for holes of 2^6 meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ChurnResult {
   double mean_use = 0;
   double served = 0;           // share of the seconds in which an extent of 2^7 could be had
   double served_below_90 = 0;  // ... of those in which the node was less than 90 % full
-  double refused = 0;          // share of the requests for more that got nothing, below 90 %
+  double refused = 0;          // share of the requests, of either kind, that got nothing, below 90 %
   double moved_per_hour = 0;   // chunks that clients had to move, as a share of those in use
   std::uint64_t extents = 0;   // that were granted
 };

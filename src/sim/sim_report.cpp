@@ -84,13 +84,13 @@ std::string churn_text(const SimFigures& figures) {
   std::string text =
       fmt::format("\n{:g} hours of one node of {} MiB with {} programs; an extent of 2^7 frames can be had\n",
                   study.hours, study.slabs * 2, study.clients);
-  text += fmt::format("{:>14} {:>12} {:>10} {:>18} {:>26} {:>32}\n", "programs by", "compaction", "mean use",
-                      "of the time", "... less than 90 % full", "moved an hour, of what is used");
+  text += fmt::format("{:>14} {:>12} {:>10} {:>13} {:>24} {:>18} {:>32}\n", "programs by", "compaction", "mean use",
+                      "of the time", "... less than 90 % full", "requests refused", "moved an hour, of what is used");
   for (const SimFigures::Churn& each : figures.churn) {
     const ChurnResult& result = each.result;
-    text += fmt::format("{:>14} {:>12} {:>9.1f}% {:>17.1f}% {:>25.1f}% {:>31.0f}%\n",
+    text += fmt::format("{:>14} {:>12} {:>9.1f}% {:>12.1f}% {:>23.1f}% {:>17.1f}% {:>31.0f}%\n",
                         each.study.shm ? "shared memory" : "tcp", each.study.compaction ? "yes" : "no",
-                        100 * result.mean_use, 100 * result.served, 100 * result.served_below_90,
+                        100 * result.mean_use, 100 * result.served, 100 * result.served_below_90, 100 * result.refused,
                         100 * result.moved_per_hour);
   }
   return text;

@@ -5,11 +5,11 @@
 namespace comex {
 namespace {
 
-// How many of so many faults are looked at, if every `finds`th of those brings something; 0: none.
-std::uint32_t looked_at(Attention& attention, std::uint32_t faults, std::uint32_t finds) {
+// How many of so many faults, so far apart, are looked at, if every `finds`th of those brings something; 0: none.
+std::uint32_t looked_at(Attention& attention, std::uint32_t faults, std::uint32_t finds, std::uint64_t apart = 1000) {
   std::uint32_t looked = 0;
   for (std::uint32_t i = 0; i < faults; ++i) {
-    if (attention.is_away()) continue;
+    if (attention.is_away(PageNo{i * apart})) continue;
     ++looked;
     attention.found(finds > 0 && looked % finds == 0);
   }
@@ -33,6 +33,14 @@ TEST(Attention, isBackAtOnce_whenItIsTime) {
   looked_at(attention, Attention::kPatience, 0);
   EXPECT_EQ(looked_at(attention, Attention::kAway, 1), 0U);
   EXPECT_EQ(looked_at(attention, 1000, 1), 1000U);
+}
+
+TEST(Attention, isBackAtOnce_whenFaultsAreNearEachOther) {
+  Attention attention;
+  looked_at(attention, Attention::kPatience, 0);
+  ASSERT_TRUE(attention.is_away(PageNo{1'000'000}));
+  ASSERT_TRUE(attention.is_away(PageNo{1'000'001}));
+  EXPECT_FALSE(attention.is_away(PageNo{1'000'000}));
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ std::uint32_t enough(const Miss& miss) noexcept {
 }  // namespace
 
 Plan Automatic::plan(History& history, const Miss& miss) const noexcept {
-  if (!miss.far && history.attention.is_away()) return {};
+  if (!may_look_away(miss)) return look(history, miss);
+  if (history.attention.is_away(miss.page)) return {};
   const Plan plan = look(history, miss);
   // A pause is counted in faults, and is for what finds too much.
   history.attention.found(plan.finds_anything() || history.trends.pause > 0);
@@ -48,7 +49,7 @@ Plan Automatic::plan(History& history, const Miss& miss) const noexcept {
 Plan Automatic::look(History& history, const Miss& miss) const noexcept {
   using From = Miss::From;
   Trends& trends = history.trends;
-  // In any case: it learns from every fault.
+  // In any case: it learns from every fault that is looked at.
   Plan plan = trends_.look(history, miss);
   trends.used += plan.used;
   const bool follows = plan.mapped && plan.before == 0 && plan.after > 0;

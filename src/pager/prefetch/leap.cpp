@@ -7,7 +7,8 @@
 namespace comex {
 
 Plan Leap::plan(History& history, const Miss& miss) const noexcept {
-  if (!miss.far && history.attention.is_away()) return {};
+  if (!may_look_away(miss)) return look(history, miss);
+  if (history.attention.is_away(miss.page)) return {};
   const Plan plan = look(history, miss);
   history.attention.found(plan.finds_anything());
   return plan;

@@ -30,6 +30,11 @@ struct Miss {
   std::uint32_t offset = 0;  // where in the page it was, if that is known
 };
 
+// Faults that a prefetcher may look away from (Attention). All others tell of what was brought before, or take long.
+constexpr bool may_look_away(const Miss& miss) noexcept {
+  return !miss.far && (miss.from == Miss::From::node || miss.from == Miss::From::zeros);
+}
+
 struct Plan {
   static constexpr std::uint32_t kMost = 31;    // pages, before and after together; a fault brings no more
   static constexpr std::uint32_t kListed = 32;  // pages of a list

@@ -1,6 +1,12 @@
 #include "run/keeper/frame_book.h"
 
 namespace comex {
+namespace {
+
+// What anybody holds is told in long pieces, whatever the slabs are: nobody asks for it slab by slab.
+constexpr unsigned kHeldOrder = 12;
+
+}  // namespace
 
 std::uint64_t FrameBook::Holder::frames() const {
   std::uint64_t sum = 0;
@@ -19,7 +25,7 @@ bool FrameBook::Holder::holds_any_of(NodeId node, std::uint32_t slab) const {
 }
 
 void FrameBook::open(NodeId node, std::uint32_t frames, unsigned slab_order) {
-  nodes_.insert_or_assign(node.value, Node{frames, slab_order, Holdings(slab_order), {}});
+  nodes_.insert_or_assign(node.value, Node{frames, slab_order, Holdings(kHeldOrder), {}});
 }
 
 void FrameBook::share(Node& node, const Extent& extent) {
