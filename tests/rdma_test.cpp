@@ -10,6 +10,7 @@
 
 #include "fabric/channel.h"
 #include "fabric/rdma_link.h"
+#include "fabric/rdma_way.h"
 #include "support/heartbeat.h"
 #include "support/node.h"
 #include "support/pages.h"
@@ -104,6 +105,23 @@ class RdmaNode : public testing::Test {
   Extent frames_;
   wire::SlabKey key_;
 };
+
+// For programs that measure the device beside us.
+TEST_F(RdmaNode, the_devices_on_the_way_to_it_are_known) {
+  Url url = node_->url(Over::rdma);
+  const auto to = rdma_way_to(url);
+  ASSERT_TRUE(to) << to.error().message;
+  EXPECT_TRUE(to->gid) << "Soft-RoCE is Ethernet";
+  const auto at = rdma_way_at(url);
+  ASSERT_TRUE(at) << at.error().message;
+  ASSERT_TRUE(*at);
+  EXPECT_EQ((*at)->device, to->device);
+  EXPECT_EQ((*at)->gid, to->gid);
+  url.host = "192.0.2.1";  // nobody's
+  const auto elsewhere = rdma_way_at(url);
+  ASSERT_TRUE(elsewhere) << elsewhere.error().message;
+  EXPECT_FALSE(*elsewhere);
+}
 
 TEST_F(RdmaNode, a_lane_with_the_right_key_can) {
   auto lane = lane_of(*link_);
