@@ -9,6 +9,7 @@ namespace {
 constexpr double kShmFactor = 1.5;     // of a memcpy of the page ...
 constexpr double kShmAllowance = 0.3;  // ... and this many microseconds
 constexpr double kTcpFactor = 1.3;     // of the bare ping-pong
+constexpr double kRdmaFactor = 1.15;   // of ib_read_lat
 constexpr double kPeerFactor = 2.0;    // faster than redis and nbdkit
 constexpr double kStreamShare = 0.80;  // of the bare stream
 constexpr double kFramesPerSecond = 1e6;
@@ -39,6 +40,16 @@ Goal shm_read(const Figures& figures) {
 Goal tcp_read(const Figures& figures) {
   Goal goal{"TCP: reading a page", fmt::format("at most {} x a bare ping-pong", kTcpFactor), {}, 0, kTcpFactor, {}};
   const std::optional<double> ratio = figures.ratio(kComexTcp, kBareTcp, kReadPage);
+  if (!ratio) return unmeasured(std::move(goal));
+  goal.value = *ratio;
+  goal.met = goal.value <= goal.limit;
+  goal.figure = fmt::format("{:.2f} x", goal.value);
+  return goal;
+}
+
+Goal rdma_read(const Figures& figures) {
+  Goal goal{"RDMA: reading a page", fmt::format("at most {} x ib_read_lat", kRdmaFactor), {}, 0, kRdmaFactor, {}};
+  const std::optional<double> ratio = figures.ratio(kComexRdma, kPerftest, kReadPage);
   if (!ratio) return unmeasured(std::move(goal));
   goal.value = *ratio;
   goal.met = goal.value <= goal.limit;
@@ -95,13 +106,16 @@ Goal allocation(const Figures& figures) {
 }  // namespace
 
 std::vector<Goal> judge(const Figures& figures) {
-  return {shm_read(figures),
-          tcp_read(figures),
-          faster_than(figures, kRedis),
-          faster_than(figures, kNbdkit),
-          batches(figures, Direction::read),
-          batches(figures, Direction::write),
-          allocation(figures)};
+  std::vector<Goal> goals{shm_read(figures),
+                          tcp_read(figures),
+                          faster_than(figures, kRedis),
+                          faster_than(figures, kNbdkit),
+                          batches(figures, Direction::read),
+                          batches(figures, Direction::write),
+                          allocation(figures)};
+  // Most machines have no RDMA, and nothing is missing there.
+  if (figures.find(kComexRdma, kReadPage) != nullptr) goals.push_back(rdma_read(figures));
+  return goals;
 }
 
 }  // namespace comex::bench

@@ -10,7 +10,9 @@
 #include "bench/peers/comex_link.h"
 #include "bench/peers/mapped.h"
 #include "bench/peers/nbdkit.h"
+#include "bench/peers/perftest.h"
 #include "bench/peers/redis.h"
+#include "bench/perftest_turns.h"
 
 namespace comex::bench {
 
@@ -41,6 +43,8 @@ class Field {
                       std::uint32_t set_pages, Steps& steps);
 
   [[nodiscard]] std::vector<std::unique_ptr<Peer>>& peers() { return peers_; }
+  // Beside comex over RDMA; none: there is no such node, or no perftest.
+  [[nodiscard]] Perftest* perftest() { return perftest_.get(); }
   [[nodiscard]] std::uint32_t set_pages() const { return set_pages_; }
   void keep_alive() {
     for (const auto& peer : peers_) peer->keep_alive();
@@ -50,9 +54,11 @@ class Field {
   // The set must be the same for all: it shrinks to what the smallest of the nodes has.
   Expected<std::unique_ptr<ComexLink>> open_link(const Where& where, std::string_view name);
   void add(std::string_view name, Expected<std::unique_ptr<Peer>> peer);
+  void add_perftest(const Url& url, const std::string& folder);
 
   Figures& figures_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  std::unique_ptr<Perftest> perftest_;
   std::uint32_t set_pages_ = 0;
 };
 
@@ -77,6 +83,16 @@ void Field::add(std::string_view name, Expected<std::unique_ptr<Peer>> peer) {
   }
 }
 
+void Field::add_perftest(const Url& url, const std::string& folder) {
+  auto perftest = Perftest::create(url, folder, [this] { keep_alive(); });
+  if (!perftest) {
+    figures_.skipped.push_back({std::string(kPerftest), perftest.error().message});
+    return;
+  }
+  figures_.systems.emplace_back(kPerftest);
+  perftest_ = *std::move(perftest);
+}
+
 Expected<void> Field::open(Expected<std::unique_ptr<Peer>> bare_tcp, const Where& where, const std::string& folder,
                            std::uint32_t set_pages, Steps& steps) {
   set_pages_ = set_pages;
@@ -92,6 +108,7 @@ Expected<void> Field::open(Expected<std::unique_ptr<Peer>> bare_tcp, const Where
   add(kComexShm, std::unique_ptr<Peer>(*std::move(shm)));
   add(kBareTcp, std::move(bare_tcp));
   add(kComexTcp, std::unique_ptr<Peer>(*std::move(tcp)));
+  if (*rdma != nullptr) add_perftest(*first_of(where.urls, kComexRdma), folder);
   add(kComexRdma, std::unique_ptr<Peer>(*std::move(rdma)));
   add(kRedis, Redis::create(folder));
   add(kNbdkit, Nbdkit::create(folder, set_pages_));
@@ -127,7 +144,12 @@ class Rounds {
     figures.rounds = rounds_;
     figures.latency_slice = std::chrono::duration<double>(latency_slice_).count();
     figures.throughput_slice = std::chrono::duration<double>(throughput_slice_).count();
-    steps.expect(latencies + throughputs);
+    std::size_t steps_to_come = latencies + throughputs;
+    if (Perftest* const perftest = field.perftest()) {
+      perftest_.emplace(*perftest, figures, latency_slice_, throughput_slice_);
+      steps_to_come += rounds_ * PerftestTurns::kInRound;
+    }
+    steps.expect(steps_to_come);
   }
 
   // Within a round the systems take turns at each figure, so that what is compared was measured moments apart.
@@ -155,6 +177,11 @@ class Rounds {
       const Expected<Summary> found = measure_latency(*peer, what, field_.set_pages(), latency_slice_, samples_);
       if (!found) return found.error();
       figures_.add(peer->name(), what, *found);
+      if (perftest_ && peer->name() == kComexRdma && PerftestTurns::measures(what)) {
+        steps_.step(fmt::format("round {} of {}: {} {} page{}, {}", round, rounds_, verb(what.direction), what.pages,
+                                what.pages > 1 ? "s" : "", kPerftest));
+        if (auto measured = perftest_->latency(what, *found); !measured) return measured;
+      }
     }
     return {};
   }
@@ -168,6 +195,10 @@ class Rounds {
           measure_throughput(*peer, direction, threads, field_.set_pages(), throughput_slice_);
       if (!found) return found.error();
       figures_.add(peer->name(), direction, threads, *found);
+      if (perftest_ && peer->name() == kComexRdma && PerftestTurns::measures(threads)) {
+        steps_.step(fmt::format("round {} of {}: {} batches, {}", round, rounds_, verb(direction), kPerftest));
+        if (auto measured = perftest_->throughput(direction, *found); !measured) return measured;
+      }
     }
     return {};
   }
@@ -176,6 +207,7 @@ class Rounds {
   Figures& figures_;
   Steps& steps_;
   unsigned rounds_;
+  std::optional<PerftestTurns> perftest_;
   Clock::duration latency_slice_{};
   Clock::duration throughput_slice_{};
   Samples samples_;

@@ -9,6 +9,7 @@ namespace comex::bench {
 namespace {
 
 constexpr double kBytesPerGiB = 1024.0 * 1024.0 * 1024.0;
+const std::string kNone = "-";  // not measured
 
 // Which ratios say something: a comex link and what it is to be compared with.
 struct Comparison {
@@ -16,7 +17,7 @@ struct Comparison {
   std::string_view below;
 };
 constexpr Comparison kComparisons[] = {
-    {kComexShm, kMemcpy}, {kComexTcp, kBareTcp}, {kRedis, kComexTcp}, {kNbdkit, kComexTcp}};
+    {kComexShm, kMemcpy}, {kComexTcp, kBareTcp}, {kComexRdma, kPerftest}, {kRedis, kComexTcp}, {kNbdkit, kComexTcp}};
 
 std::string_view verb(Direction direction) {
   return direction == Direction::read ? "read" : "write";
@@ -32,20 +33,26 @@ std::string latency_table(const Figures& figures) {
   for ([[maybe_unused]] const Latency& what : kLatencies) text += fmt::format("{:>10}{:>7}", "p50", "p99");
   text += '\n';
   for (const std::string& system : figures.systems) {
-    text += fmt::format("  {:<22}", system);
+    std::string row;
+    bool any = false;
     for (const Latency& what : kLatencies) {
       const LatencySeries* series = figures.find(system, what);
+      any = any || series != nullptr;
       const Summary middle = series != nullptr ? series->middle() : Summary{};
-      text += fmt::format("{:>10}{:>7}", number(middle.p50), number(middle.p99));
+      row += fmt::format("{:>10}{:>7}", series != nullptr ? number(middle.p50) : kNone,
+                         series != nullptr ? number(middle.p99) : kNone);
     }
-    text += '\n';
+    if (any) text += fmt::format("  {:<22}{}\n", system, row);
   }
   for (const auto& [above, below] : kComparisons) {
     std::string row;
+    bool any = false;
     for (const Latency& what : kLatencies) {
-      if (const auto ratio = figures.ratio(above, below, what)) row += fmt::format("{:>8} x{:>7}", number(*ratio), "");
+      const auto ratio = figures.ratio(above, below, what);
+      any = any || ratio;
+      row += ratio ? fmt::format("{:>8} x{:>7}", number(*ratio), "") : fmt::format("{:>10}{:>7}", kNone, "");
     }
-    if (!row.empty()) text += fmt::format("  {:<22}{}\n", fmt::format("{} : {}", above, below), row);
+    if (any) text += fmt::format("  {:<22}{}\n", fmt::format("{} : {}", above, below), row);
   }
   return text;
 }
@@ -61,14 +68,15 @@ std::string throughput_table(const Figures& figures) {
   text += '\n';
   const auto row = [&](std::string_view label, const auto& cell) {
     std::string cells;
+    bool any = false;
     for (const Direction direction : kDirections) {
       for (unsigned threads = 1; threads <= kMostThreads; ++threads) {
         const std::optional<double> value = cell(direction, threads);
-        if (!value) return;
-        cells += fmt::format("{:>{}}", number(*value), threads == 1 ? 10 : 8);
+        any = any || value;
+        cells += fmt::format("{:>{}}", value ? number(*value) : kNone, threads == 1 ? 10 : 8);
       }
     }
-    text += fmt::format("  {:<22}{}\n", label, cells);
+    if (any) text += fmt::format("  {:<22}{}\n", label, cells);
   };
   for (const std::string& system : figures.systems) {
     row(system, [&](Direction direction, unsigned threads) -> std::optional<double> {

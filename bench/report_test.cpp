@@ -70,6 +70,31 @@ TEST(Goals, judge_batchesByTheWorstThreadCount) {
   EXPECT_EQ(goal.figure, "90, 90, 75, 90 % with 1 to 4 threads");
 }
 
+TEST(Goals, judge_rdmaWhereThereIsSome) {
+  Figures figures = drifting_figures();
+  const std::size_t without = judge(figures).size();
+  for (const double slowness : {1.0, 2.0, 5.0}) figures.add(kComexRdma, kReadPage, p50(5.5 * slowness));
+  EXPECT_EQ(judge(figures).size(), without + 1);
+  EXPECT_EQ(goal_like(judge(figures), "RDMA").met, std::nullopt);
+  for (const double slowness : {1.0, 2.0, 5.0}) figures.add(kPerftest, kReadPage, p50(5 * slowness));
+  EXPECT_EQ(goal_like(judge(figures), "RDMA").met, true);
+  EXPECT_EQ(goal_like(judge(figures), "RDMA").figure, "1.10 x");
+}
+
+TEST(Report, toText_hasADashForWhatWasNotMeasured) {
+  Figures figures = drifting_figures();
+  figures.systems = {std::string(kPerftest), std::string(kComexRdma)};
+  for (const Direction direction : {Direction::read, Direction::write}) {
+    for (unsigned threads = 1; threads <= kMostThreads; ++threads) figures.add(kComexRdma, direction, threads, 2e9);
+  }
+  figures.add(kPerftest, Direction::read, 1, 2e9);
+  const std::string text = to_text(figures, {}, false);
+  EXPECT_EQ(text.find("  perftest  "), text.rfind("  perftest  ")) << text;  // it has a row where it has figures
+  EXPECT_NE(text.find("  perftest                    1.86       -       -       -         -"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("  comex rdma : perftest       1.00       -"), std::string::npos) << text;
+}
+
 TEST(Report, toJson_saysWhatWasFoundAndSkipped) {
   Figures figures = drifting_figures();
   figures.skipped.push_back({"nbdkit", "not installed"});

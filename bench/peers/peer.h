@@ -26,6 +26,7 @@ inline constexpr std::string_view kRedis = "redis";
 inline constexpr std::string_view kNbdkit = "nbdkit";
 inline constexpr std::string_view kComexShm = "comex shm";
 inline constexpr std::string_view kComexTcp = "comex tcp";
+inline constexpr std::string_view kPerftest = "perftest";
 inline constexpr std::string_view kComexRdma = "comex rdma";
 
 // One thread's way to move batches of kBatchPages, several under way at once, all in one direction. It may go while
