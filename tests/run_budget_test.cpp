@@ -54,6 +54,56 @@ TEST(RunBudget, of_a_tree_of_processes_is_kept) {
   EXPECT_GT(most, 96 * kMebi) << "what may stay is used";
 }
 
+// However a program comes by its memory.
+TEST(RunBudget, of_small_and_unusual_mappings_is_kept) {
+  const TestFolder folder;
+  const auto script = folder.file("maps.py", R"(
+import ctypes, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+NONE, READ, WRITE, ANYWHERE, THERE = 0, 1, 3, 0x22, 0x32
+all, piece, pieces = 64 << 20, 32 << 10, []
+def anonymous(address, size, rights, flags):
+    at = libc.mmap(address, size, rights, flags, -1, 0)
+    pieces.append((at, size))
+    return at
+def fill(how):
+    if how == 'small':
+        for i in range(all // piece): anonymous(None, piece, WRITE, ANYWHERE)
+    elif how == 'grown':
+        anonymous(None, piece, WRITE, ANYWHERE)
+        ctypes.memset(pieces[0][0], 77, piece)
+        pieces[0] = (libc.mremap(pieces[0][0], piece, all, 1), all)
+        assert ctypes.string_at(pieces[0][0], piece) == bytes([77]) * piece
+    elif how == 'committed':
+        at = libc.mmap(None, all, NONE, ANYWHERE, -1, 0)
+        for i in range(0, all, piece): anonymous(at + i, piece, WRITE, THERE)
+    elif how == 'opened':
+        anonymous(None, all, READ, ANYWHERE)
+        libc.mprotect(pieces[0][0], all, WRITE)
+fill(sys.argv[1])
+for round in range(2):
+    for at, size in pieces:
+        for i in range(0, size, 4096): ctypes.c_uint64.from_address(at + i).value = at + i + round
+wrong = sum(ctypes.c_uint64.from_address(at + i).value != at + i + 1 for at, size in pieces for i in range(0, size, 4096))
+def here():
+    for line in open('/proc/self/status'):
+        if line.startswith('RssAnon'): return int(line.split()[1])
+until = time.monotonic() + 10
+while here() > 48 << 10 and time.monotonic() < until: time.sleep(0.01)
+print('wrong', wrong, 'within', here() <= 48 << 10)
+)");
+  for (const char* how : {"small", "grown", "committed", "opened"}) {
+    const Outcome outcome =
+        run_comex({"run", "--at-once", "--local", "32M", "--", "/usr/bin/python3", script, how}, folder.path("."));
+    EXPECT_EQ(outcome.code, 0) << how << ": " << outcome.errors;
+    EXPECT_EQ(outcome.output, "wrong 0 within True\n") << how << ": " << outcome.errors;
+  }
+}
+
 }  // namespace
 }  // namespace comex::test
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <deque>
@@ -10,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/read_file.h"
 #include "base/units.h"
 #include "bench/chaos/chaos_program.h"
 #include "bench/chaos/network.h"
@@ -22,12 +24,18 @@ namespace comex::bench {
 
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr std::uint16_t kPort = 7171;
 constexpr const char* kChecker = "comex-checker";
 constexpr Millis kLook{20};               // how often programs are looked at
 constexpr Millis kQuiet{1'000};           // what comex has to say of a fault it has said by then
 constexpr Millis kMostRecovery{120'000};  // until everything has its copies again
 constexpr unsigned kProgramSeconds = 20;
+constexpr int kExitWrong = 1;         // of comex-paging-load
+constexpr Millis kLeastLease{5'000};  // a node on a busy machine is not to lose others' leases
+constexpr double kNearlyAll = 0.95;   // of a node's memory: it is full
+constexpr Millis kAnswer{10'000};     // of a command
 constexpr Millis kMostForAnEnd{kProgramSeconds * 1'000 + 100'000};
 
 class Chaos {
@@ -67,7 +75,8 @@ class Chaos {
     command.insert(command.end(),
                    {beside_this_program("comex"), "serve", "--memory", std::to_string(options_.node_bytes), "--listen",
                     fmt::format("{}:{}", ChaosNetwork::address(node), kPort), "--socket", "none", "--secret-file",
-                    OwnNodes::secret_file(folder_), "--nid", std::to_string(node)});
+                    OwnNodes::secret_file(folder_), "--nid", std::to_string(node), "--lease",
+                    fmt::format("{}ms", std::max(options_.longest / 2, kLeastLease).count())});
     Expected<Child> process = Child::spawn(command, fmt::format("{}/node-{}.log", folder_, node));
     if (!process) return process.error();
     nodes_[node] = *std::move(process);
@@ -76,20 +85,47 @@ class Chaos {
 
   // Until it answers to one who asks how it is.
   Expected<void> wait_for_node(unsigned node) {
-    const Deadline deadline(kMostRecovery);
-    while (!deadline.passed()) {
-      std::vector<std::string> command = network_.inside(0);
-      command.insert(command.end(), {beside_this_program("comex"), "status", "--pool", url(node), "--secret-file",
-                                     OwnNodes::secret_file(folder_)});
-      Expected<Child> asking = Child::spawn(command, "/dev/null");
-      if (!asking) return asking.error();
-      while (asking->running() && !deadline.passed()) std::this_thread::sleep_for(kLook);
-      if (!asking->running() && asking->wait_status() == 0) return {};
-      if (interrupted()) return interruption();
-      if (!nodes_[node].running()) break;
+    for (const Deadline deadline(kMostRecovery); !deadline.passed() && nodes_[node].running();) {
+      Expected<Json> status = status_of(node);
+      if (status || interrupted()) return status ? Expected<void>() : interruption();
     }
     return Error{Errc::timeout, fmt::format("node {} does not start: {}", node,
                                             last_line(fmt::format("{}/node-{}.log", folder_, node)))};
+  }
+
+  // A command of comex, from where the programs are, to its end. The log has what it said.
+  Expected<void> ask(const std::vector<std::string>& words, const std::string& log) {
+    (void)::unlink(log.c_str());
+    Expected<Child> asking = Child::spawn(command_of(words), log);
+    if (!asking) return asking.error();
+    for (const Deadline deadline(kAnswer); asking->running();) {
+      if (deadline.passed()) return Error{Errc::timeout, "no answer"};
+      std::this_thread::sleep_for(kLook);
+    }
+    if (asking->wait_status() != 0) return Error{Errc::io, last_line(log)};
+    return {};
+  }
+  [[nodiscard]] std::vector<std::string> command_of(const std::vector<std::string>& words) const {
+    std::vector<std::string> command = network_.inside(0);
+    command.push_back(beside_this_program("comex"));
+    command.insert(command.end(), words.begin(), words.end());
+    command.insert(command.end(), {"--secret-file", OwnNodes::secret_file(folder_)});
+    return command;
+  }
+  // What `comex status --json` says of a node.
+  Expected<Json> status_of(unsigned node) {
+    const std::string log = folder_ + "/status.json";
+    if (Expected<void> asked = ask({"status", "--json", "--pool", url(node)}, log); !asked) return asked.error();
+    const Json status = Json::parse(read_file(log).value_or(""), nullptr, false);
+    const auto nodes = status.is_object() ? status.find("nodes") : status.end();
+    if (nodes == status.end() || nodes->empty()) return Error{Errc::io, "it says nothing of the node"};
+    return (*nodes)[0];
+  }
+  // How much of a node's memory is used; nothing, if it does not say.
+  std::optional<double> use_of(unsigned node) {
+    const Expected<Json> status = status_of(node);
+    if (!status) return std::nullopt;
+    return (*status)["used_bytes"].get<double>() / static_cast<double>(options_.node_bytes);
   }
 
   [[nodiscard]] static std::string url(unsigned node) {
@@ -111,6 +147,8 @@ class Chaos {
     for (unsigned node = 1; node <= options_.nodes; ++node) pool += (pool.empty() ? "" : ",") + url(node);
     std::vector<std::string> command = run_command(pool, true);
     ++started_;
+    // Without checksums a wrong page is one that the program sees.
+    if (started_ % 2 == 0) command.insert(command.end() - 1, {"--checksums", "off"});
     command.insert(command.end(),
                    {beside_this_program(kChecker), "--seed", std::to_string(options_.seed * 1'000 + started_),
                     "--threads", "2", "--set", "64", "--seconds", std::to_string(kProgramSeconds)});
@@ -186,10 +224,7 @@ class Chaos {
       case Mishap::slow_node: return network_.slow_down(fault.node, true);
       case Mishap::fill_node: return begin_to_fill(fault.node);
       case Mishap::drain_node: return begin_to_drain(fault.node);
-      case Mishap::kill_program:
-        if (programs_[fault.program]) programs_[fault.program]->kill();
-        programs_[fault.program].reset();
-        return start_program(fault.program);
+      case Mishap::kill_program: return kill_program(fault.program);
     }
     return {};
   }
@@ -203,34 +238,35 @@ class Chaos {
       case Mishap::pull_wire:
       case Mishap::jolt_wire: return network_.pull(fault.node, false);
       case Mishap::slow_node: return network_.slow_down(fault.node, false);
-      case Mishap::fill_node: hog_.reset(); return {};
+      case Mishap::fill_node: return end_fill(fault.node);
       case Mishap::drain_node: return end_drain(fault.node);
       case Mishap::kill_program: return {};
     }
     return {};
   }
 
-  [[nodiscard]] std::vector<std::string> drain_command(unsigned node) const {
-    std::vector<std::string> command = network_.inside(0);
-    command.insert(command.end(),
-                   {beside_this_program("comex"), "drain", url(node), "--secret-file", OwnNodes::secret_file(folder_)});
-    return command;
+  Expected<void> kill_program(unsigned i) {
+    if (programs_[i]) {
+      programs_[i]->kill();
+      if (programs_[i]->met_wrong_page()) figures_.wrong.push_back("a program that was killed had met a wrong page");
+    }
+    programs_[i].reset();
+    return start_program(i);
   }
+
   Expected<void> begin_to_drain(unsigned node) {
-    Expected<Child> drain = Child::spawn(drain_command(node), folder_ + "/drain.log");
+    Expected<Child> drain = Child::spawn(command_of({"drain", url(node)}), folder_ + "/drain.log");
     if (!drain) return drain.error();
     drain_.emplace(*std::move(drain));
     return {};
   }
   // Done or not.
   Expected<void> end_drain(unsigned node) {
+    if (use_of(node) == 0.0) ++figures_.emptied;
     drain_.reset();
-    std::vector<std::string> command = drain_command(node);
-    command.emplace_back("--undo");
-    Expected<Child> undo = Child::spawn(command, folder_ + "/drain.log");
-    if (!undo) return undo.error();
-    if (undo->wait_status() == 0) return {};
-    return Error{Errc::io, fmt::format("node {} does not lend again: {}", node, last_line(folder_ + "/drain.log"))};
+    const Expected<void> undone = ask({"drain", "--undo", url(node)}, folder_ + "/undo.log");
+    if (undone) return {};
+    return Error{Errc::io, fmt::format("node {} does not lend again: {}", node, undone.error().message)};
   }
 
   // Somebody whose pages are nowhere else, and who wants more than there is.
@@ -241,6 +277,14 @@ class Chaos {
     Expected<Child> hog = Child::spawn(command, folder_ + "/hog.log");
     if (!hog) return hog.error();
     hog_.emplace(*std::move(hog));
+    return {};
+  }
+  Expected<void> end_fill(unsigned node) {
+    if (use_of(node).value_or(0) >= kNearlyAll) ++figures_.filled;
+    if (!hog_->running() && WIFEXITED(hog_->wait_status()) && WEXITSTATUS(hog_->wait_status()) == kExitWrong) {
+      figures_.wrong.push_back("who filled a node found a wrong page: " + last_line(folder_ + "/hog.log"));
+    }
+    hog_.reset();
     return {};
   }
 
@@ -312,7 +356,10 @@ std::string to_text(const ChaosFigures& figures) {
   std::string kinds;
   for (const auto& [mishap, count] : figures.faults) {
     all += count;
-    kinds += fmt::format("  {:>5}  {}\n", count, to_string(mishap));
+    kinds += fmt::format("  {:>5}  {}", count, to_string(mishap));
+    if (mishap == Mishap::fill_node) kinds += fmt::format(": {} times to the brim", figures.filled);
+    if (mishap == Mishap::drain_node) kinds += fmt::format(": {} times to the last page", figures.emptied);
+    kinds += "\n";
   }
   std::string text = fmt::format(
       "comex bench chaos: {} faults in {:.0f} s, seed {}; {} memory nodes, {} programs at a time, {}\n", all,
@@ -335,7 +382,11 @@ std::string to_json(const ChaosFigures& figures) {
                             {"nodes", figures.options.nodes},
                             {"copies", figures.options.copies},
                             {"code", figures.options.code.empty() ? "none" : figures.options.code},
+                            {"programs", figures.options.programs},
+                            {"longest_ms", figures.options.longest.count()},
                             {"faults", faults},
+                            {"nodes_full", figures.filled},
+                            {"nodes_emptied", figures.emptied},
                             {"programs_well", figures.ended_well},
                             {"programs_stopped", figures.stopped},
                             {"wrong", figures.wrong},

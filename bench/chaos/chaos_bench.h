@@ -41,6 +41,8 @@ struct ChaosOptions {
 struct ChaosFigures {
   ChaosOptions options;
   std::map<Mishap, unsigned> faults;
+  unsigned filled = 0;             // nodes that were full in the end, of those that somebody was to fill
+  unsigned emptied = 0;            // ... that were empty, of those that were to be
   unsigned ended_well = 0;         // programs that found nothing wrong
   unsigned stopped = 0;            // ... that were stopped, with a word, for want of a copy
   std::vector<std::string> wrong;  // what should not have been

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "base/read_file.h"
 #include "run/programs.h"
 
 namespace comex::bench {
@@ -22,9 +23,13 @@ Expected<ChaosProgram> ChaosProgram::start(const std::vector<std::string>& comma
 std::optional<ChaosProgram::End> ChaosProgram::ended() {
   if (process_.running()) return std::nullopt;
   const int status = process_.wait_status();
-  if (!WIFEXITED(status)) return End::wrong;
+  if (!WIFEXITED(status) || met_wrong_page()) return End::wrong;
   if (WEXITSTATUS(status) == 0) return End::well;
-  return WEXITSTATUS(status) == kExitStopped ? End::stopped : End::wrong;
+  return WEXITSTATUS(status) == kExitStopped && last_words().starts_with("comex: ") ? End::stopped : End::wrong;
+}
+
+bool ChaosProgram::met_wrong_page() const {
+  return read_file(log_).value_or("").find("not what was sent there") != std::string::npos;
 }
 
 bool ChaosProgram::whole() const {

@@ -11,6 +11,8 @@ namespace comex::bench {
 
 class ChaosProgram {
  public:
+  // Stopped: by comex, which has said why. Wrong: anything else, also if every word was right but a page came back that
+  // was not what had been sent; no fault of a storm changes pages.
   enum class End { well, stopped, wrong };
 
   // `log` takes what it and comex say.
@@ -22,6 +24,8 @@ class ChaosProgram {
   // Whether all its pages have the copies they should, where they may stay, and all nodes answer, as its keeper tells.
   [[nodiscard]] bool whole() const;
   void kill();
+  // comex has said so.
+  [[nodiscard]] bool met_wrong_page() const;
 
  private:
   ChaosProgram(Child process, std::string log) : process_(std::move(process)), log_(std::move(log)) {}

@@ -116,9 +116,12 @@ Expected<void> ChaosNetwork::pull(unsigned node, bool out) {
 }
 
 Expected<void> ChaosNetwork::slow_down(unsigned node, bool slow) {
-  std::vector<std::string> command{"tc", "-n", space(kHub), "qdisc", slow ? "add" : "del", "dev", wire(node), "root"};
-  if (slow) command.insert(command.end(), {"tbf", "rate", "40mbit", "burst", "64kb", "latency", "400ms"});
-  return run_tool(command);
+  for (const auto& [where, device] : {std::pair{space(kHub), wire(node)}, {space(std::to_string(node)), "eth0"}}) {
+    std::vector<std::string> command{"tc", "-n", where, "qdisc", slow ? "add" : "del", "dev", device, "root"};
+    if (slow) command.insert(command.end(), {"tbf", "rate", "40mbit", "burst", "64kb", "latency", "400ms"});
+    if (Expected<void> done = run_tool(command); !done) return done;
+  }
+  return {};
 }
 
 }  // namespace comex::bench

@@ -23,7 +23,7 @@ class ChaosNetwork {
   // Of the i-th node, from 1 on.
   [[nodiscard]] static std::string address(unsigned node);
 
-  // Of the i-th node's wire.
+  // Of the i-th node's wire, in both directions.
   Expected<void> pull(unsigned node, bool out);
   Expected<void> slow_down(unsigned node, bool slow);
 

@@ -36,6 +36,7 @@ Errc ShmWindow::map(std::uint32_t slab, int memory) noexcept {
   void* const got = mmap(window_ + slab * slab_bytes, slab_bytes, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_FIXED | MAP_POPULATE, memory, 0);
   if (got == MAP_FAILED) return Errc::io;
+  madvise(got, slab_bytes, MADV_DONTDUMP);  // it would be most of a core dump
   mapped_[slab].store(true, std::memory_order_release);
   return Errc::ok;
 }

@@ -6,9 +6,8 @@
 namespace comex {
 namespace {
 
-// One slab in so many is to be wholly free. A node that has fewer is not compacted: one slab of it is too much to
-// close.
-constexpr std::uint32_t kFreeSlabs = 32;
+constexpr std::uint32_t kFreeSlabs = 32;   // one slab in so many is to be wholly free
+constexpr std::uint32_t kLeastSlabs = 64;  // of a node that has fewer, one slab is too much to close
 
 }  // namespace
 
@@ -17,7 +16,7 @@ void Ledger::compact(Clock::time_point now) {
   if (emptied_ != emptied_before_) compact_until_ = now + config_.compact_patience;
   emptied_before_ = emptied_;
   if (compacting_ > 0 && now >= compact_until_) stop_compacting(now);
-  if (config_.compact_above == 0 || now < compact_again_) return;
+  if (config_.compact_above == 0 || now < compact_again_ || present() < kLeastSlabs) return;
   const std::uint32_t wanted = present() / kFreeSlabs;
   while (buddy_.free_slabs() + withheld_.size() + compacting_ < wanted) {
     const auto slab = sparse_slab();

@@ -28,6 +28,7 @@ class OwnMemory {
     if (range == MAP_FAILED) return Errc::no_memory;
     // A page here and there is what is used: huge ones would make it many times more.
     madvise(range, kReserve, MADV_NOHUGEPAGE);
+    madvise(range, kReserve, MADV_DONTDUMP);
     base_ = static_cast<std::byte*>(range);
     return Errc::ok;
   }

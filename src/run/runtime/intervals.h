@@ -64,6 +64,15 @@ class Intervals {
     }
     return {};
   }
+  // Whether it has some of the interval, or something that begins or ends where that ends or begins.
+  [[nodiscard]] bool touches(std::uint64_t begin, std::uint64_t end) const noexcept {
+    return std::any_of(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(count_),
+                       [&](const Interval& item) { return item.begin <= end && begin <= item.end; });
+  }
+  [[nodiscard]] bool holds(std::uint64_t begin, std::uint64_t end) const noexcept {
+    const Interval found = first_in(begin, end);
+    return begin < end && found.begin == begin && found.end == end;
+  }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
 
  private:

@@ -85,6 +85,7 @@ void for_each_of_robust_list(std::uint32_t thread, F&& f) noexcept {
 
 bool allow_lasting(const Call& call, std::int64_t& result) noexcept {
   const syscalls::Keeps keeps = syscalls::keeps(call);
+  if (keeps != syscalls::Keeps::refused && layout.leaves_everything()) return true;
   if (syscalls::needs_message(call)) (void)move_to_message();
   if (syscalls::may_pin(call)) expect_pins();
   // The kernel does, for whatever is away; and eviction leaves alone what it has pinned.

@@ -28,6 +28,11 @@ bool is_writable_data(std::uint64_t protection) {
   return (protection & PROT_WRITE) != 0 && (protection & PROT_EXEC) == 0;
 }
 
+// Nothing can be in it but zeros.
+bool is_reserved(std::uint64_t protection) {
+  return (protection & (PROT_WRITE | PROT_EXEC)) == 0;
+}
+
 }  // namespace
 
 constinit Layout layout;
@@ -63,8 +68,22 @@ void Layout::adopt_grown(std::uint64_t begin, std::uint64_t end) noexcept {
   with_ours([&] { (void)process.memory.dismiss(pages_of(begin, end)); });
 }
 
+void Layout::adopt_used(std::uint64_t begin, std::uint64_t end) noexcept {
+  adopt(begin, end);
+  for_each_present(pages_of(begin, end), [](PageRun pages) { process.pager->found(pages); });
+}
+
+void Layout::resized_small(Intervals::Interval old, Intervals::Interval now, bool may_move) noexcept {
+  small_.remove(old.begin, old.end);
+  // What may have moved is in nobody's hands: no call is under way that has not been prepared for a page to leave.
+  if (!may_move) return;
+  if (now.end - now.begin >= kSmallest) return adopt_used(now.begin, now.end);
+  small_.add(now.begin, now.end);
+}
+
 void Layout::forget(std::uint64_t begin, std::uint64_t end) noexcept {
   reserved_.remove(begin, end);
+  small_.remove(begin, end);
   adopted_.for_each_in(begin, end, [](std::uint64_t from, std::uint64_t to) {
     with_ours([&] { process.pager->forget(pages_of(from, to)); });
   });
@@ -76,6 +95,7 @@ void Layout::hand_back(std::uint64_t begin, std::uint64_t end) noexcept {
       begin, end, [](std::uint64_t from, std::uint64_t to) { with_ours([&] { hand_back_here(pages_of(from, to)); }); });
   adopted_.remove(begin, end);
   reserved_.remove(begin, end);
+  small_.remove(begin, end);
 }
 
 void Layout::hand_back_here(PageRun pages) noexcept {
@@ -168,7 +188,9 @@ class Layout::Loss {
         layout_.adopted_.remove(next.begin, next.end);
       }
     }
-    if (!refused) layout_.reserved_.remove(begin_, end_);
+    if (refused) return;
+    layout_.reserved_.remove(begin_, end_);
+    layout_.small_.remove(begin_, end_);
   }
 
  private:
@@ -188,10 +210,13 @@ std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint6
                          std::uint64_t fd, std::uint64_t offset) noexcept {
   const Turn turn(mutex_);
   const bool replaces = (flags & MAP_FIXED) != 0 && (address & kPageMask) == 0 && length > 0;
-  // What is put over a part of adopted memory is adopted, however small: the program takes it for one mapping.
-  const bool amid = replaces && adopted_.first_in(address, address + round_up(length)).end != 0;
+  // What is put over a part of adopted or reserved memory is adopted, however small: the program takes it for one
+  // mapping.
+  const auto has = [&](const Intervals& some) { return some.first_in(address, address + round_up(length)).end != 0; };
+  const bool amid = replaces && (has(adopted_) || has(reserved_));
   Loss replaced(*this, address, replaces ? address + round_up(length) : address, Loss::Then::another);
-  const bool worth_it = is_private_memory(flags) && is_writable_data(protection) && (length >= kSmallest || amid);
+  const bool data = is_private_memory(flags) && is_writable_data(protection);
+  const bool worth_it = data && (length >= kSmallest || amid);
   // What is adopted must be empty. To fill it ahead is no more than a wish.
   const std::uint64_t asked = worth_it ? flags & ~std::uint64_t{MAP_POPULATE} : flags;
   const std::int64_t result = kernel(SYS_mmap, address, length, protection, asked, fd, offset);
@@ -200,10 +225,16 @@ std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint6
   const auto begin = static_cast<std::uint64_t>(result);
   const std::uint64_t end = begin + round_up(length);
   reserved_.remove(begin, end);
-  if (worth_it) {
+  small_.remove(begin, end);
+  // Many small ones lie side by side: all but the first are adopted.
+  const bool beside =
+      data && (flags & MAP_POPULATE) == 0 && (adopted_.touches(begin, end) || small_.touches(begin, end));
+  if (worth_it || beside) {
     adopt(begin, end);
-  } else if (is_private_memory(flags) && protection == PROT_NONE) {
-    reserved_.add(begin, end);  // nothing can be in it yet
+  } else if (data) {
+    small_.add(begin, end);
+  } else if (is_private_memory(flags) && is_reserved(protection)) {
+    reserved_.add(begin, end);
   }
   return result;
 }
@@ -232,6 +263,7 @@ std::int64_t Layout::remap(std::uint64_t address, std::uint64_t length, std::uin
   const bool shrinks = any && bytes <= old_end - address && (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0;
   const auto ours = adopted_.first_in(address, old_end);
   const bool is_one = any && ours.begin == address && ours.end == old_end;
+  const bool was_small = small_.holds(address, old_end);
   // Newer kernels move several mappings at once, but none that are registered: then all of it is the kernel's.
   if (!shrinks && !is_one) hand_back(address, old_end);
   Loss lost = shrinks ? Loss(*this, address + bytes, old_end)
@@ -241,6 +273,11 @@ std::int64_t Layout::remap(std::uint64_t address, std::uint64_t length, std::uin
   }
   const std::int64_t result = kernel(SYS_mremap, address, length, new_length, flags, new_address);
   lost.settle(result);
+  if (was_small && !failed(result)) {
+    const auto begin = static_cast<std::uint64_t>(result);
+    const bool may_move = (flags & (MREMAP_MAYMOVE | MREMAP_DONTUNMAP)) == MREMAP_MAYMOVE;
+    resized_small({address, old_end}, {begin, begin + bytes}, may_move || shrinks);
+  }
   return result;
 }
 
@@ -306,13 +343,12 @@ std::int64_t Layout::protect(std::uint64_t number, std::uint64_t address, std::u
   const std::int64_t result = kernel(number, address, length, protection, key);
   if (failed(result)) return result;
   if (readable) hide(false);
+  if (!is_writable_data(protection)) small_.remove(address, end);
   if (!is_writable_data(protection) || has_key) return result;
   for (;;) {
     const auto [from, to] = reserved_.first_in(address, end);
     if (from == to) return result;
-    adopt(from, to);
-    // It may have been written and then closed, before the process was woken.
-    for_each_present(pages_of(from, to), [](PageRun pages) { process.pager->found(pages); });
+    adopt_used(from, to);        // it may have been written and then closed, before the process was woken
     reserved_.remove(from, to);  // also if it could not be adopted
   }
 }
@@ -405,12 +441,14 @@ void Layout::take_over(std::uint64_t begin, std::uint64_t end, const Standing* t
         if (part.begin < part.end && part.begin < next.begin) next = part;
       }
     }
-    if (begin < next.begin) {
-      adopt(begin, next.begin);
-      for_each_present(pages_of(begin, next.begin), [](PageRun pages) { process.pager->found(pages); });
-    }
+    if (begin < next.begin) adopt_used(begin, next.begin);
     begin = next.end;
   }
+}
+
+void Layout::begin_with_nothing() noexcept {
+  break_ = static_cast<std::uint64_t>(kernel(SYS_brk, 0));
+  adopts_ = false;
 }
 
 void Layout::begin(const Standing* threads) noexcept {

@@ -1,8 +1,8 @@
 // What of the program's memory is adopted, and the system calls that change it.
 //
-// Adopted is private anonymous memory that the program may write: mappings of some size, the brk heap, what becomes
-// writable of a reservation. Left alone are stacks, memory that may be executed, shared, locked or huge, small
-// mappings, and what is the runtime's own.
+// Adopted is private anonymous memory that the program may write: mappings of some size, or beside others, the brk
+// heap, what becomes writable of a reservation. Left alone are stacks, memory that may be executed, shared, locked or
+// huge, small mappings that are alone, and what is the runtime's own.
 //
 // Thread safety: the system calls from any thread; they are served one after another, as the kernel does. begin() once.
 // Fault path: yes; each call returns what the kernel would, -errno included.
@@ -24,6 +24,8 @@ class Layout {
  public:
   // Adopts what there is.
   void begin(const Standing* threads) noexcept;
+  // Adopts nothing, then or later.
+  void begin_with_nothing() noexcept;
   // Before that: there may be memory that children are to find empty.
   void expect_wiped() noexcept { may_be_wiped_.store(true, std::memory_order_relaxed); }
 
@@ -51,6 +53,7 @@ class Layout {
   void leave_alone(std::uint64_t begin, std::uint64_t end) noexcept;
   // All there is, and whatever will come.
   void leave_everything_alone() noexcept;
+  [[nodiscard]] bool leaves_everything() const noexcept { return !adopts_.load(std::memory_order_relaxed); }
   std::int64_t lock(std::uint64_t number, std::uint64_t address, std::uint64_t length, std::uint64_t flags) noexcept;
   // mlockall and munlockall. REQUIRES: the caller is not inside the crossing.
   std::int64_t lock_all(std::uint64_t flags) noexcept;
@@ -66,6 +69,10 @@ class Layout {
   bool adopt(std::uint64_t begin, std::uint64_t end) noexcept;
   bool adopt_here(std::uint64_t begin, std::uint64_t end) noexcept;
   void adopt_grown(std::uint64_t begin, std::uint64_t end) noexcept;
+  // With what is in it already.
+  void adopt_used(std::uint64_t begin, std::uint64_t end) noexcept;
+  // A small mapping that was `old` is somewhere else, or of another size.
+  void resized_small(Intervals::Interval old, Intervals::Interval now, bool may_move) noexcept;
   // The same for memory in use, but for what threads stand on.
   void take_over(std::uint64_t begin, std::uint64_t end, const Standing* threads) noexcept;
   void forget(std::uint64_t begin, std::uint64_t end) noexcept;
@@ -82,9 +89,10 @@ class Layout {
   Mutex mutex_;  // guards all below, and that the kernel's layout and ours are changed together
   Intervals adopted_;
   Intervals reserved_;  // private anonymous memory, adopted when the program may write it
+  Intervals small_;     // ... that it may write, in mappings too small to be worth it by themselves
   std::uint64_t losses_ = 0;
-  std::uint64_t break_ = 0;  // of the heap, as the kernel has it
-  bool adopts_ = true;       // false once everything is left alone
+  std::uint64_t break_ = 0;         // of the heap, as the kernel has it
+  std::atomic<bool> adopts_{true};  // false once everything is left alone
   // The kernel locks all that is mapped from now on (MCL_FUTURE): none of it can be adopted.
   bool locks_future_ = false;
   std::atomic<bool> may_be_wiped_{false};

@@ -68,9 +68,21 @@ std::int64_t try_on_own(std::uint64_t pidfd, std::uint64_t advice, std::uint64_t
   return result;
 }
 
+// Brings it here, and has the kernel say what it says: it knows what the program may do there.
+std::int64_t populate(PageNo page, std::uint64_t advice) noexcept {
+  constexpr int kTries = 100;  // it may leave again meanwhile
+  std::int64_t result = -EFAULT;
+  for (int i = 0; i < kTries && result == -EFAULT; ++i) {
+    (void)make_resident(page, advice != MADV_POPULATE_READ);
+    result = kernel(SYS_madvise, reinterpret_cast<std::uint64_t>(page.address()), kPageSize, advice);
+  }
+  return result;
+}
+
 }  // namespace
 
-// What is ours and what is not, in order; ours: f(PageRun). As the kernel, it goes on behind holes, and says so.
+// What is ours and what is not, in order; ours: f(PageRun), which says what the call is to return. As the kernel, it
+// goes on behind holes, and says so.
 template <typename Ours>
 std::int64_t Layout::advise_parts(std::uint64_t begin, std::uint64_t end, std::uint64_t advice, Ours&& ours) noexcept {
   const bool goes_on = kind_of(advice) != Advice::populate;
@@ -83,7 +95,9 @@ std::int64_t Layout::advise_parts(std::uint64_t begin, std::uint64_t end, std::u
       if (failed(answer)) result = answer;
       if (failed(answer) && (answer != -ENOMEM || !goes_on)) break;
     }
-    if (next.begin < next.end) ours(pages_of(next.begin, next.end));
+    if (next.begin < next.end) {
+      if (const std::int64_t answer = ours(pages_of(next.begin, next.end)); failed(answer)) return answer;
+    }
     begin = next.end;
   }
   return result;
@@ -94,17 +108,25 @@ std::int64_t Layout::advise(std::uint64_t address, std::uint64_t length, std::ui
   const auto leave_to_kernel = [&] { return kernel(SYS_madvise, address, length, advice); };
   const std::uint64_t end = address + round_up(length);
   const auto ours = adopted_.first_in(address, end);
-  if (ours.begin == ours.end || (address & kPageMask) != 0) return leave_to_kernel();
+  if (ours.begin == ours.end || (address & kPageMask) != 0) {
+    if (kind_of(advice) == Advice::other) hand_back(address, end);  // nor will it be adopted
+    return leave_to_kernel();
+  }
   switch (kind_of(advice)) {
     case Advice::of_mappings: break;
-    case Advice::idle: return advise_parts(address, end, advice, [](PageRun) {});
+    case Advice::idle: return advise_parts(address, end, advice, [](PageRun) { return std::int64_t{0}; });
     case Advice::discard:
       // Page by page, each under its lock.
-      return advise_parts(address, end, advice, [](PageRun pages) { with_ours([&] { process.pager->clear(pages); }); });
+      return advise_parts(address, end, advice, [](PageRun pages) {
+        with_ours([&] { process.pager->clear(pages); });
+        return std::int64_t{0};
+      });
     case Advice::populate:
       return advise_parts(address, end, advice, [&](PageRun pages) {
-        for (PageNo page = pages.first; page < pages.end(); page = page + 1)
-          (void)make_resident(page, advice != MADV_POPULATE_READ);
+        std::int64_t result = 0;
+        for (PageNo page = pages.first; page < pages.end() && !failed(result); page = page + 1)
+          result = populate(page, advice);
+        return result;
       });
     case Advice::other:
       // Of nothing: whether the kernel knows it.

@@ -69,6 +69,15 @@ bool has_aio() noexcept {
   return false;
 }
 
+bool has_device() noexcept {
+  constexpr std::string_view kHarmless[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",  "/dev/urandom",
+                                            "/dev/tty",  "/dev/pts/", "/dev/ptmx", "/dev/console", "/dev/shm/"};
+  return any_open_file([&](std::string_view file) {
+    const auto begins = [&](std::string_view with) { return file.starts_with(with); };
+    return begins("/dev/") && std::none_of(std::begin(kHarmless), std::end(kHarmless), begins);
+  });
+}
+
 // One for all tries: what it takes of our memory is never given back.
 constinit UffdMemory next(process.own);
 
@@ -104,22 +113,24 @@ Delivery fit_delivery(Delivery wanted) noexcept {
 
 Errc open_memory(Delivery wanted) noexcept {
   const Errc opened = process.memory.open(wanted, process.room->old_kernel);
-  const bool may_do_without = opened == Errc::denied && wanted == Delivery::message &&
-                              fit_delivery(Delivery::inline_signal) == Delivery::inline_signal;
+  const bool may_do_without = opened == Errc::denied && wanted == Delivery::message;
   return may_do_without ? process.memory.open(Delivery::inline_signal, process.room->old_kernel) : opened;
 }
 
-bool has_device() noexcept {
-  constexpr std::string_view kHarmless[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",  "/dev/urandom",
-                                            "/dev/tty",  "/dev/pts/", "/dev/ptmx", "/dev/console", "/dev/shm/"};
-  return any_open_file([&](std::string_view file) {
-    const auto begins = [&](std::string_view with) { return file.starts_with(with); };
-    return begins("/dev/") && std::none_of(std::begin(kHarmless), std::end(kHarmless), begins);
-  });
+Held held_since_dormant() noexcept {
+  const bool lasting = has_ring() || has_aio();
+  if (!lasting && !has_device()) return Held::nothing;
+  const bool waits = !lasting || process.memory.delivery() == Delivery::message;
+  return waits && process.memory.sees_pins() ? Held::seen : Held::blind;
 }
 
 void expect_pins() noexcept {
   if (process.memory.expects_pins()) return;
+  if (!process.memory.sees_pins()) {
+    if (layout.leaves_everything()) return;
+    layout.leave_everything_alone();
+    return tell_left_alone();
+  }
   signals.hold();
   process.memory.expect_pins();
   process.crossing.close();

@@ -12,13 +12,19 @@ namespace comex::runtime {
 Delivery fit_delivery(Delivery wanted) noexcept;
 
 // Opens the memory of this process, with faults delivered as `wanted`. Who has given up the right to messages gets
-// signals, unless io_uring or AIO need the others.
+// signals.
 Errc open_memory(Delivery wanted) noexcept;
 
-// Whether a driver may have been told of the process' memory while it was dormant.
-bool has_device() noexcept;
+// What the kernel, or a driver, may have been told of the process' memory while it was dormant.
+enum class Held {
+  nothing,
+  seen,   // and eviction can leave alone what is pinned
+  blind,  // and neither this kernel nor the rights that we have let us know of what: nothing may be evicted
+};
+Held held_since_dormant() noexcept;
 
 // When this returns, eviction leaves alone what the kernel has pinned, and nothing that it began before is under way.
+// On a kernel that does not tell what that is, all memory stays here from now on.
 // REQUIRES: as below.
 void expect_pins() noexcept;
 

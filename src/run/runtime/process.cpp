@@ -85,6 +85,15 @@ void set_this_thread(ThreadState* state) noexcept {
   current = state;
 }
 
+void tell_left_alone() noexcept {
+  say(Line()
+          .add("all memory of process ")
+          .add(static_cast<std::uint64_t>(comex_gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0)))
+          .add(
+              " stays here: io_uring, AIO or a driver may write to it, and this kernel (before 6.8) or a missing right "
+              "(comex doctor) keeps comex from knowing where"));
+}
+
 void stop(const char* why) noexcept {
   stop(Line().add(why));
 }

@@ -54,6 +54,8 @@ extern Process process;
 ThreadState* this_thread() noexcept;
 void set_this_thread(ThreadState* state) noexcept;
 
+// Says one line on stderr, if that is what it was when the program began: that nothing of this process is paged out.
+void tell_left_alone() noexcept;
 // Says one line on stderr, if that is what it was when the program began, and ends the process. Never returns.
 [[noreturn]] void stop(const char* why) noexcept;
 [[noreturn]] void stop_for_loss(NodeId node) noexcept;           // it had the only copy of a page

@@ -143,7 +143,7 @@ Room* enter_room(const char* path) {
   const int fd = leads_to_room(path) ? ::open(path, O_RDWR | O_CLOEXEC) : -1;
   if (fd < 0) return nullptr;
   Room* const room = map_room(path, fd);
-  if (room != nullptr && room->sealing == Sealing::cipher) madvise(room, sizeof(Room), MADV_DONTDUMP);
+  if (room != nullptr) madvise(room, sizeof(Room), MADV_DONTDUMP);
   // Now, for the process may have no right to the file when it wakes. What is not used takes no memory.
   if (room != nullptr && room->trace_start.load(std::memory_order_relaxed) != 0) process.rings = map_rings(fd);
   if (room != nullptr && room->prefetch == Prefetch::record) process.score = map_score(fd);
@@ -253,7 +253,8 @@ void prepare_process(const Standing* threads) noexcept {
   // Nobody else of the program runs.
   const RaisedDescriptorLimit more_descriptors;
   if (open_memory(fit_delivery(process.room->delivery)) != Errc::ok) stop("no right to userfaultfd");
-  if (has_device()) process.memory.expect_pins();
+  const Held held = held_since_dormant();
+  if (held == Held::seen) process.memory.expect_pins();
   Fd socket = std::move(first_socket);
   if (!socket && connect_keeper(process.keeper, &socket) != Errc::ok) {
     stop("the keeper of this program does not answer");
@@ -290,7 +291,12 @@ void prepare_process(const Standing* threads) noexcept {
   signals.begin(&on_fault, &on_call);
   // Before anything is adopted: from then on a touch may have to be served.
   if (!process.messages.start(process.memory)) stop("cannot start a thread");
-  layout.begin(threads);
+  if (held == Held::blind) {
+    layout.begin_with_nothing();
+    tell_left_alone();
+  } else {
+    layout.begin(threads);
+  }
 }
 
 }  // namespace comex::runtime

@@ -31,7 +31,9 @@ TraceRing* map_rings(int file) noexcept {
   constexpr std::size_t kBytes = Room::kAccounts * sizeof(TraceRing);
   void* const rings = mmap(OwnPlace::take(kBytes), kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file,
                            static_cast<off_t>(Room::rings_at()));
-  return rings == MAP_FAILED ? nullptr : static_cast<TraceRing*>(rings);
+  if (rings == MAP_FAILED) return nullptr;
+  madvise(rings, kBytes, MADV_DONTDUMP);
+  return static_cast<TraceRing*>(rings);
 }
 
 void begin_trace() noexcept {
