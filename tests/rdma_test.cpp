@@ -29,13 +29,13 @@ class RawLane {
   }
 
   ibv_wc_status read(std::uint64_t address, std::uint32_t key) { return move(IBV_WR_RDMA_READ, address, key); }
-  ibv_wc_status write(std::uint64_t address, std::uint32_t key, int value) {
+  ibv_wc_status write(std::uint64_t address, std::uint32_t key, int value, Millis cap = kPatience) {
     std::memset(page_.data(), value, kPageSize);
-    return move(IBV_WR_RDMA_WRITE, address, key);
+    return move(IBV_WR_RDMA_WRITE, address, key, cap);
   }
 
  private:
-  ibv_wc_status move(ibv_wr_opcode how, std::uint64_t address, std::uint32_t key) {
+  ibv_wc_status move(ibv_wr_opcode how, std::uint64_t address, std::uint32_t key, Millis cap = kPatience) {
     ibv_sge place{reinterpret_cast<std::uintptr_t>(page_.data()), kPageSize, page_.key()};
     ibv_send_wr work{};
     work.wr_id = RdmaStream::kPages;
@@ -50,7 +50,7 @@ class RawLane {
     const auto completed = [&] {
       return stream_->endpoint().poll({&done, 1}) > 0 && (done.wr_id & RdmaStream::kPages) != 0;
     };
-    return wait_until(completed) ? done.status : IBV_WC_RESP_TIMEOUT_ERR;
+    return wait_until(completed, cap) ? done.status : IBV_WC_RESP_TIMEOUT_ERR;
   }
 
   std::unique_ptr<RdmaStream> stream_;
@@ -59,6 +59,9 @@ class RawLane {
 
 class RdmaNode : public testing::Test {
  protected:
+  // Soft-RoCE never gives up: whoever has heard nothing by then, of a connection that the node has cut, will not.
+  static constexpr Millis kNoAnswer{5000};
+
   void SetUp() override {
     if (std::getenv("COMEX_TEST_RDMA") == nullptr) GTEST_SKIP() << "there is no RDMA device";
     begin(TestNode::config());
@@ -180,7 +183,7 @@ TEST_F(RdmaNode, a_fenced_client_is_refused_by_the_device) {
   const auto heir_of_the_memory = node_->connect(Over::rdma);
   const Heartbeat beating(*heir_of_the_memory);
   const auto theirs = granted(*heir_of_the_memory, node_->frames());
-  EXPECT_NE(lane.write(key_.address, key_.key, 1), IBV_WC_SUCCESS);
+  EXPECT_NE(lane.write(key_.address, key_.key, 1, kNoAnswer), IBV_WC_SUCCESS);
   Pages pages(4);
   ASSERT_EQ(read(*heir_of_the_memory, Extent{frames_.first, 4}, pages), Errc::ok);
   for (std::uint32_t i = 0; i < 4; ++i) EXPECT_TRUE(page_is_zeros(pages.page(i)));
@@ -191,7 +194,7 @@ TEST_F(RdmaNode, lanes_of_an_earlier_coming_are_cut) {
   ASSERT_EQ(lane.read(key_.address, key_.key), IBV_WC_SUCCESS);
   const auto again = node_->resume(Over::rdma, link_->session());
   ASSERT_TRUE(again->reach({&frames_, 1}));
-  EXPECT_NE(lane.write(key_.address, key_.key, 1), IBV_WC_SUCCESS);
+  EXPECT_NE(lane.write(key_.address, key_.key, 1, kNoAnswer), IBV_WC_SUCCESS);
   expect_untouched(*again);
 }
 
