@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "bench/measure.h"
 #include "bench/peers/bare_tcp.h"
 #include "bench/peers/mapped.h"
 #include "bench/peers/nbdkit.h"
+#include "bench/peers/perftest.h"
 #include "bench/peers/redis.h"
 
 namespace comex::bench {
@@ -49,6 +51,17 @@ TEST_F(Peers, redis) {
 }
 TEST_F(Peers, nbdkit) {
   exercise(Nbdkit::create(folder_->path(), kPages));
+}
+
+// The rest of it needs an RDMA device: tests/vm/rdma_figures_in_guest.
+TEST_F(Peers, perftest_thatIsNotInstalled) {
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", folder_->path().c_str(), 1);
+  const auto made = Perftest::create(*parse_url("rdma://127.0.0.1:7171"), folder_->path(), [] {});
+  ::setenv("PATH", path.c_str(), 1);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, Errc::unsupported);
+  EXPECT_NE(made.error().message.find("apt install perftest"), std::string::npos) << made.error().message;
 }
 
 TEST(Child, stop_endsTheProgram) {
