@@ -1,5 +1,6 @@
-// Several processes that take, write, check, give back, fork, die and are killed at random, on a node that empties slabs
-// now and then, so that what they have is moved; what each wrote stays what it is, and in the end nothing is left.
+// Several processes that take, write, check, give back, fork, die and are killed at random, on a node that empties
+// slabs now and then, so that what they have is moved; what each wrote stays what it is, and in the end nothing is
+// left.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -148,9 +148,29 @@ TEST_P(RunSealed, the_checker_finds_nothing) {
 }
 
 TEST_F(RunSeal, without_either_nobody_looks) {
-  auto program = start(node_.url(Over::shm).text(), "");
+  auto program = start(node_.url(Over::shm).text(), "--checksums=off");
   ASSERT_EQ(program.read_line(), "ready") << program.errors();
   EXPECT_GT(arena_.count_with(kMark), 1000U) << "the node can read it";
+  arena_.for_each_frame([](std::span<std::byte> frame) {
+    const auto at = std::string_view(reinterpret_cast<const char*>(frame.data()), frame.size()).find(kMark);
+    if (at != std::string_view::npos) frame[at] ^= std::byte{1};
+  });
+  EXPECT_NE(program.ask("look 0"), "wrong 0") << "and write to it";
+}
+
+TEST_F(RunSeal, a_changed_page_is_taken_from_the_other_copy) {
+  TestNode other(Over::tcp, enough());  // which the view of the arena does not have
+  auto program = start(node_.url(Over::tcp).text() + "," + other.url(Over::tcp).text(), "--replicas=2");
+  ASSERT_EQ(program.read_line(), "ready") << program.errors();
+  ASSERT_EQ(program.ask("look 0"), "wrong 0");
+  change_all(arena_);
+  EXPECT_EQ(program.ask("look 0"), "wrong 0");
+  EXPECT_EQ(program.ask("fork 0"), "child 0");
+  (void)program.write_line("end");
+  EXPECT_EQ(program.wait(), 0) << program.errors();
+  EXPECT_NE(program.errors().find(") was not what was sent there"), std::string::npos) << program.errors();
+  EXPECT_GE(stats()["pages_mended"], 1);
+  EXPECT_EQ(stats()["pages_mended"], stats()["pages_wrong"]);
 }
 
 TEST_F(RunSeal, encrypted_the_node_sees_nothing) {

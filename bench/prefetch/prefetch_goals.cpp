@@ -60,9 +60,8 @@ Goal judge_one(const PrefetchFigures& figures, const Promise& promise) {
   return goal;
 }
 
-// Pages without any order: keys of a Zipf mix are scattered over the memory.
 bool is_random(std::string_view program) {
-  return program == "random" || program == "zipf" || program == "redis-zipf";
+  return program == "random";
 }
 
 // Of the programs with and without an order: the one on which leap does worst.

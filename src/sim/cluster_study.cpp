@@ -107,7 +107,6 @@ class ClusterSimulation {
     const Buddy& frames = *nodes_[i].frames;
     const bool serves = frames.largest_free() >= kChunkFrames;
     candidates_[i] = {nodes_[i].up && serves, frames.free_frames()};
-    if (nodes_[i].up && !serves && frames.free_frames() > frames.frames() / 10) ++result_.fragmented;
   }
 
   void plan_failure(std::uint32_t i) {

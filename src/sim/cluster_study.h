@@ -29,7 +29,7 @@ struct ClusterStudy {
   double life_hours = 6;                           // of a program
   double node_days = 30;                           // between two failures of a node; 0: none fails
   double node_back_minutes = 10;                   // empty
-  double notice_seconds = 2;                       // until a program knows
+  double notice_seconds = 10;                      // until a program knows that it is lost: the lease
   double repair_mib_per_second = kMendRate >> 20;  // of one program, before it is brought to scale
   std::uint64_t seed = 1;
 };
@@ -47,7 +47,6 @@ struct ClusterResult {
   std::uint64_t asked = 0;       // chunks that programs wanted
   std::uint64_t refused = 0;     // ... and did not get
   double use_when_refused = 1;   // the least use of the cluster at which one was refused
-  std::uint64_t fragmented = 0;  // times that a node less than 90 % full had no extent of 2^7
   std::uint64_t failures = 0;
   std::uint64_t copies_lost = 0;  // chunks
   std::uint64_t copies_made = 0;

@@ -55,7 +55,6 @@ std::string cluster_text(const SimFigures& figures) {
   text += fmt::format(
       "  chunks asked for {}, refused {} ({:.4f} %){}\n", result.asked, result.refused, refused,
       result.refused > 0 ? fmt::format(", the first when {:.1f} % was in use", 100 * result.use_when_refused) : "");
-  text += fmt::format("  nodes without an extent of 2^7 while less than 90 % full: {} times\n", result.fragmented);
   text += fmt::format(
       "  failures {}: copies lost {}, made again {}; all there again after {:.1f} s (median), {:.1f} s "
       "(95 %), {:.1f} s (longest)\n",
@@ -119,7 +118,6 @@ json to_json(const ClusterStudy& study, const ClusterResult& result) {
           {"chunks_asked", result.asked},
           {"chunks_refused", result.refused},
           {"use_when_refused", result.use_when_refused},
-          {"times_fragmented", result.fragmented},
           {"failures", result.failures},
           {"copies_lost", result.copies_lost},
           {"copies_made", result.copies_made},

@@ -43,8 +43,7 @@ void RunNodes::expect_right(const std::string& answer) {
   int longest = -1;
   ASSERT_EQ(std::sscanf(answer.c_str(), "wrong %d longest %d", &wrong, &longest), 2) << answer;
   EXPECT_EQ(wrong, 0);
-  EXPECT_LT(longest,
-            5000);  // 2 s, and what the tests beside this one take of two cores: `comex bench keep` holds to 2 s
+  EXPECT_LT(longest, 5000) << "2 s, and what the tests beside this one take of two cores: BenchKeep holds to 2 s";
 }
 
 bool RunNodes::says(const Process& process, const std::string& what) {

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -31,6 +32,7 @@ constexpr int kEager = -15;
 // After so long, and then after a part of the time that it has not worked. At most: it may grow meanwhile.
 constexpr Millis kAgain{10};
 constexpr int kAgainPart = 4;
+constexpr Millis kTellAfter{1'000};
 constexpr Millis kMostAgain{100};  // as fast as memory is, it is far beyond its budget by then
 
 struct Sizes {
@@ -176,11 +178,15 @@ bool Waker::may_be_tried(Room::Owned& owned, std::uint32_t pid) {
   return true;
 }
 
-void Waker::try_later(Room::Owned& owned, std::uint32_t pid, std::uint64_t desk) {
+void Waker::try_later(Room::Owned& owned, std::uint32_t pid, std::uint64_t desk, const Error& why) {
   const auto now = Clock::now();
   Trouble& trouble = troubles_.try_emplace(&owned, Trouble{pid, desk, now, now}).first->second;
   const Nanos part = std::chrono::duration_cast<Nanos>(now - trouble.since) / kAgainPart;
   trouble.not_before = now + std::clamp<Nanos>(part, kAgain, kMostAgain);
+  if (trouble.told || now - trouble.since < kTellAfter || private_pages(pid) <= budget_) return;
+  trouble.told = true;
+  fmt::print(stderr, "comex: process {} cannot be taken over ({}): its memory stays here, beyond --local\n", pid,
+             why.message);
 }
 
 void Waker::wake(Room::Owned& owned) {
@@ -205,7 +211,7 @@ void Waker::wake(Room::Owned& owned) {
   // Another time: it is ending, or does something that cannot be stopped now.
   if (on_failure_) on_failure_(pid, poked.error());
   become(Room::Life::dormant);
-  try_later(owned, static_cast<std::uint32_t>(pid), desk);
+  try_later(owned, static_cast<std::uint32_t>(pid), desk, poked.error());
 }
 
 void Waker::stop_threads(Room::Owned& owned) {

@@ -54,12 +54,13 @@ class Waker {
     std::uint64_t desk = 0;  // of the program that it was
     Clock::time_point since{};
     Clock::time_point not_before{};
+    bool told = false;
   };
 
   void run();
   Use look();
   [[nodiscard]] bool may_be_tried(Room::Owned& owned, std::uint32_t pid);
-  void try_later(Room::Owned& owned, std::uint32_t pid, std::uint64_t desk);
+  void try_later(Room::Owned& owned, std::uint32_t pid, std::uint64_t desk, const Error& why);
   void wake(Room::Owned& owned);
   void stop_threads(Room::Owned& owned);
   // Until the budget could be used up, should everything be touched as fast as memory can be.
