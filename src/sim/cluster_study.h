@@ -44,9 +44,9 @@ struct ClusterResult {
   std::vector<Sample> samples;  // every ten minutes
   double balance = 0;           // the fullest node beside the mean, in the mean over time
   double worst_balance = 0;
-  std::uint64_t asked = 0;       // chunks that programs wanted
-  std::uint64_t refused = 0;     // ... and did not get
-  double use_when_refused = 1;   // the least use of the cluster at which one was refused
+  std::uint64_t asked = 0;      // chunks that programs wanted
+  std::uint64_t refused = 0;    // ... and did not get
+  double use_when_refused = 1;  // the least use of the cluster at which one was refused
   std::uint64_t failures = 0;
   std::uint64_t copies_lost = 0;  // chunks
   std::uint64_t copies_made = 0;
