@@ -97,11 +97,42 @@ while here() > 48 << 10 and time.monotonic() < until: time.sleep(0.01)
 print('wrong', wrong, 'within', here() <= 48 << 10)
 )");
   for (const char* how : {"small", "grown", "committed", "opened"}) {
-    const Outcome outcome =
-        run_comex({"run", "--at-once", "--local", "32M", "--", "/usr/bin/python3", script, how}, folder.path("."));
-    EXPECT_EQ(outcome.code, 0) << how << ": " << outcome.errors;
-    EXPECT_EQ(outcome.output, "wrong 0 within True\n") << how << ": " << outcome.errors;
+    for (const bool at_once : {true, false}) {
+      std::vector<std::string> words{"run", "--local", "32M", "--", "/usr/bin/python3", script, how};
+      if (at_once) words.insert(words.begin() + 1, "--at-once");
+      const Outcome outcome = run_comex(words, folder.path("."));
+      EXPECT_EQ(outcome.code, 0) << how << ": " << outcome.errors;
+      EXPECT_EQ(outcome.output, "wrong 0 within True\n") << how << ": " << outcome.errors;
+    }
   }
+}
+
+// More than there once was room for: a child must have them all.
+TEST(RunBudget, of_very_many_mappings) {
+  const TestFolder folder;
+  const auto script = folder.file("many.py", R"(
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+step, pieces = 3 * 4096, []
+base = libc.mmap(None, 12_000 * step, 0, 0x22, -1, 0)
+for i in range(12_000):
+    pieces.append(libc.mmap(base + i * step, 4096, 3, 0x32, -1, 0))
+    ctypes.c_uint64.from_address(pieces[-1]).value = i + 1
+def wrong(): return sum(ctypes.c_uint64.from_address(at).value != i + 1 for i, at in enumerate(pieces))
+here = wrong()
+pid = os.fork()
+if pid == 0: os._exit(min(wrong(), 99))
+there = os.waitpid(pid, 0)[1]
+for at in pieces: libc.madvise(at, 4096, 4)
+print('wrong', here, there, 'left', sum(ctypes.c_uint64.from_address(at).value != 0 for at in pieces))
+)");
+  const Outcome outcome =
+      run_comex({"run", "--at-once", "--local", "24M", "--", "/usr/bin/python3", script}, folder.path("."));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, "wrong 0 0 left 0\n") << outcome.errors;
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ constexpr int kEager = -15;
 // After so long, and then after a part of the time that it has not worked. At most: it may grow meanwhile.
 constexpr Millis kAgain{10};
 constexpr int kAgainPart = 4;
-constexpr Millis kTellAfter{1'000};
+constexpr Millis kTellAfter{2'000};
 constexpr Millis kMostAgain{100};  // as fast as memory is, it is far beyond its budget by then
 
 struct Sizes {
@@ -180,12 +180,14 @@ bool Waker::may_be_tried(Room::Owned& owned, std::uint32_t pid) {
 
 void Waker::try_later(Room::Owned& owned, std::uint32_t pid, std::uint64_t desk, const Error& why) {
   const auto now = Clock::now();
-  Trouble& trouble = troubles_.try_emplace(&owned, Trouble{pid, desk, now, now}).first->second;
+  Trouble& trouble = troubles_.try_emplace(&owned, Trouble{pid, desk, now, now, now, now}).first->second;
   const Nanos part = std::chrono::duration_cast<Nanos>(now - trouble.since) / kAgainPart;
   trouble.not_before = now + std::clamp<Nanos>(part, kAgain, kMostAgain);
-  if (trouble.told || now - trouble.since < kTellAfter || private_pages(pid) <= budget_) return;
+  if (now - trouble.tried > kTellAfter / 2 || private_pages(pid) <= budget_) trouble.over_since = now;
+  trouble.tried = now;
+  if (trouble.told || now - trouble.over_since < kTellAfter) return;
   trouble.told = true;
-  fmt::print(stderr, "comex: process {} cannot be taken over ({}): its memory stays here, beyond --local\n", pid,
+  fmt::print(stderr, "comex: process {} could not be taken over yet ({}): its memory is here, beyond --local\n", pid,
              why.message);
 }
 

@@ -54,6 +54,8 @@ class Waker {
     std::uint64_t desk = 0;  // of the program that it was
     Clock::time_point since{};
     Clock::time_point not_before{};
+    Clock::time_point tried{};
+    Clock::time_point over_since{};  // beyond the whole budget, and tried again and again
     bool told = false;
   };
 

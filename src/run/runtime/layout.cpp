@@ -33,6 +33,8 @@ bool is_reserved(std::uint64_t protection) {
   return (protection & (PROT_WRITE | PROT_EXEC)) == 0;
 }
 
+constexpr std::size_t kSpare = 1024;  // intervals
+
 }  // namespace
 
 constinit Layout layout;
@@ -49,6 +51,8 @@ bool Layout::adopt(std::uint64_t begin, std::uint64_t end) noexcept {
 }
 
 bool Layout::adopt_here(std::uint64_t begin, std::uint64_t end) noexcept {
+  // What is cut in pieces later needs room, too.
+  if (adopted_.size() > adopted_.kCapacity - kSpare) return false;
   const PageRun pages = pages_of(begin, end);
   // Entries first: a fault may come as soon as the kernel knows. It is served when the kernel does.
   if (process.pager->make_room(pages) != Errc::ok) return false;
@@ -73,7 +77,7 @@ void Layout::adopt_used(std::uint64_t begin, std::uint64_t end) noexcept {
   for_each_present(pages_of(begin, end), [](PageRun pages) { process.pager->found(pages); });
 }
 
-void Layout::resized_small(Intervals::Interval old, Intervals::Interval now, bool may_move) noexcept {
+void Layout::resized_small(Interval old, Interval now, bool may_move) noexcept {
   small_.remove(old.begin, old.end);
   // What may have moved is in nobody's hands: no call is under way that has not been prepared for a page to leave.
   if (!may_move) return;
@@ -81,21 +85,23 @@ void Layout::resized_small(Intervals::Interval old, Intervals::Interval now, boo
   small_.add(now.begin, now.end);
 }
 
-void Layout::forget(std::uint64_t begin, std::uint64_t end) noexcept {
+void Layout::strike_out(std::uint64_t begin, std::uint64_t end) noexcept {
+  if (!adopted_.remove(begin, end)) stop("it has more mappings than comex can tell apart");
   reserved_.remove(begin, end);
   small_.remove(begin, end);
+}
+
+void Layout::forget(std::uint64_t begin, std::uint64_t end) noexcept {
   adopted_.for_each_in(begin, end, [](std::uint64_t from, std::uint64_t to) {
     with_ours([&] { process.pager->forget(pages_of(from, to)); });
   });
-  adopted_.remove(begin, end);
+  strike_out(begin, end);
 }
 
 void Layout::hand_back(std::uint64_t begin, std::uint64_t end) noexcept {
   adopted_.for_each_in(
       begin, end, [](std::uint64_t from, std::uint64_t to) { with_ours([&] { hand_back_here(pages_of(from, to)); }); });
-  adopted_.remove(begin, end);
-  reserved_.remove(begin, end);
-  small_.remove(begin, end);
+  strike_out(begin, end);
 }
 
 void Layout::hand_back_here(PageRun pages) noexcept {
@@ -113,6 +119,8 @@ void Layout::hand_back_here(PageRun pages) noexcept {
 // Memory that the parent did not let the child have (MADV_DONTFORK): there is nothing mapped there.
 void Layout::forget_unmapped() noexcept {
   const auto forget_all_in = [this](std::uint64_t begin, std::uint64_t end) {
+    reserved_.remove(begin, end);
+    small_.remove(begin, end);
     for (;;) {
       const auto [from, to] = adopted_.first_in(begin, end);
       if (from == to) return;
@@ -177,7 +185,7 @@ class Layout::Loss {
     // A call that fails may have unmapped what it was to replace, if it was made: -ENOSYS is from a filter.
     const bool may_be_gone = then_ == Then::another && result != -ENOSYS;
     for (std::uint64_t at = begin_; at < end_;) {
-      const Intervals::Interval next = layout_.adopted_.first_in(at, end_);
+      const Interval next = layout_.adopted_.first_in(at, end_);
       if (next.begin == next.end) break;
       at = next.end;
       const PageRun pages = pages_of(next.begin, next.end);
@@ -185,12 +193,10 @@ class Layout::Loss {
         with_ours([&] { process.pager->let_go(pages); });
       } else {
         with_ours([&] { process.pager->forget_locked(pages); });
-        layout_.adopted_.remove(next.begin, next.end);
+        layout_.strike_out(next.begin, next.end);
       }
     }
-    if (refused) return;
-    layout_.reserved_.remove(begin_, end_);
-    layout_.small_.remove(begin_, end_);
+    if (!refused) layout_.strike_out(begin_, end_);
   }
 
  private:
@@ -212,10 +218,10 @@ std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint6
   const bool replaces = (flags & MAP_FIXED) != 0 && (address & kPageMask) == 0 && length > 0;
   // What is put over a part of adopted or reserved memory is adopted, however small: the program takes it for one
   // mapping.
-  const auto has = [&](const Intervals& some) { return some.first_in(address, address + round_up(length)).end != 0; };
+  const auto has = [&](const auto& some) { return some.first_in(address, address + round_up(length)).end != 0; };
   const bool amid = replaces && (has(adopted_) || has(reserved_));
   Loss replaced(*this, address, replaces ? address + round_up(length) : address, Loss::Then::another);
-  const bool data = is_private_memory(flags) && is_writable_data(protection);
+  const bool data = is_private_memory(flags) && is_writable_data(protection) && !leaves_everything();
   const bool worth_it = data && (length >= kSmallest || amid);
   // What is adopted must be empty. To fill it ahead is no more than a wish.
   const std::uint64_t asked = worth_it ? flags & ~std::uint64_t{MAP_POPULATE} : flags;
@@ -227,10 +233,13 @@ std::int64_t Layout::map(std::uint64_t address, std::uint64_t length, std::uint6
   reserved_.remove(begin, end);
   small_.remove(begin, end);
   // Many small ones lie side by side: all but the first are adopted.
-  const bool beside =
-      data && (flags & MAP_POPULATE) == 0 && (adopted_.touches(begin, end) || small_.touches(begin, end));
+  const bool beside = data && (adopted_.touches(begin, end) || small_.touches(begin, end));
   if (worth_it || beside) {
-    adopt(begin, end);
+    if ((asked & MAP_POPULATE) != 0) {
+      adopt_used(begin, end);
+    } else {
+      adopt(begin, end);
+    }
   } else if (data) {
     small_.add(begin, end);
   } else if (is_private_memory(flags) && is_reserved(protection)) {
@@ -311,9 +320,9 @@ std::int64_t Layout::move(std::uint64_t address, std::uint64_t length, std::uint
   process.pager->let_go(pages_of(address + kept, address + length));
   if (!remains) {
     process.pager->forget(pages_of(address + kept, address + length));
-    adopted_.remove(address, address + length);
+    strike_out(address, address + length);
   }
-  adopted_.add(begin, begin + kept);
+  if (!adopted_.add(begin, begin + kept)) stop("it has more mappings than comex can tell apart");
   adopt(begin + kept, begin + new_length);
   return result;
 }
@@ -324,7 +333,8 @@ std::int64_t Layout::protect(std::uint64_t number, std::uint64_t address, std::u
   const std::uint64_t end = address + round_up(length);
   // What has a key is not for our handlers to read, nor for the calls that they make.
   const bool has_key = number == SYS_pkey_mprotect && static_cast<int>(key) > 0;
-  if ((protection & PROT_EXEC) != 0 || has_key) hand_back(address, end);
+  const bool sensible = (address & kPageMask) == 0;
+  if (sensible && ((protection & PROT_EXEC) != 0 || has_key)) hand_back(address, end);
   const bool readable = (protection & (PROT_READ | PROT_WRITE)) != 0;
   const auto hide = [&](bool hidden) {
     adopted_.for_each_in(
@@ -360,8 +370,9 @@ std::int64_t Layout::attach(std::uint64_t id, std::uint64_t address, std::uint64
   const bool replaces = (flags & SHM_REMAP) != 0 && (begin & kPageMask) == 0;
   shmid_ds segment{};
   // Who may not ask for its length may not have it mapped either.
-  const bool known = replaces && kernel(SYS_shmctl, id, IPC_STAT, reinterpret_cast<std::uint64_t>(&segment)) == 0;
-  Loss replaced(*this, begin, known ? begin + round_up(segment.shm_segsz) : begin, Loss::Then::another);
+  const bool known = kernel(SYS_shmctl, id, IPC_STAT, reinterpret_cast<std::uint64_t>(&segment)) == 0;
+  const std::uint64_t bytes = known ? round_up(segment.shm_segsz) : 0;
+  Loss replaced(*this, begin, replaces ? begin + bytes : begin, Loss::Then::another);
   const std::int64_t result = kernel(SYS_shmat, id, address, flags);
   replaced.settle(result);
   return result;
@@ -391,10 +402,10 @@ void Layout::leave_alone(std::uint64_t begin, std::uint64_t end) noexcept {
   hand_back(begin & ~kPageMask, round_up(end));
 }
 
-void Layout::leave_everything_alone() noexcept {
+bool Layout::leave_everything_alone() noexcept {
   const Turn turn(mutex_);
   hand_back(0, std::uint64_t{1} << 47);
-  adopts_ = false;
+  return adopts_.exchange(false);
 }
 
 // --- what was there before ---
@@ -405,8 +416,6 @@ extern "C" {
 extern char __bss_start[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 }
-
-using Interval = Intervals::Interval;
 
 Interval common(Interval a, Interval b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
@@ -430,6 +439,15 @@ struct Ground {
   static constexpr std::uint64_t kControlBlock = 4096;  // more than libc's
   static constexpr std::uint64_t kThreadLocal = 64 << 10;
 };
+
+bool stands_on(const Standing* threads, Interval mapping) {
+  for (const Standing* thread = threads; thread != nullptr; thread = thread->next) {
+    for (const Interval& part : Ground(*thread, mapping).parts) {
+      if (part.begin < part.end) return true;
+    }
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -462,9 +480,12 @@ void Layout::begin(const Standing* threads) noexcept {
     const bool own = process.own.owns(mapping.begin, mapping.end);
     // Locked by a system call that libc did not see: what is seized could not be moved there.
     if (own && mapping.locked) kernel(SYS_munlock, mapping.begin, mapping.end - mapping.begin);
-    if (ours || small || mapping.locked || mapping.wiped || own) continue;
-    if (mapping.private_data) take_over(mapping.begin, mapping.end, threads);
-    if (mapping.private_reserve) reserved_.add(mapping.begin, mapping.end);
+    if (ours || mapping.locked || mapping.wiped || own) continue;
+    if (small && mapping.private_data && !stands_on(threads, {mapping.begin, mapping.end})) {
+      small_.add(mapping.begin, mapping.end);
+    }
+    if (!small && mapping.private_data) take_over(mapping.begin, mapping.end, threads);
+    if (!small && mapping.private_reserve) reserved_.add(mapping.begin, mapping.end);
   }
   locks_future_ = locks_what_comes();  // since it was dormant
 }

@@ -51,8 +51,8 @@ class Layout {
   std::int64_t set_break(std::uint64_t address) noexcept;
   // The kernel keeps addresses in it: it must stay where it is.
   void leave_alone(std::uint64_t begin, std::uint64_t end) noexcept;
-  // All there is, and whatever will come.
-  void leave_everything_alone() noexcept;
+  // All there is, and whatever will come. False if that was so already.
+  bool leave_everything_alone() noexcept;
   [[nodiscard]] bool leaves_everything() const noexcept { return !adopts_.load(std::memory_order_relaxed); }
   std::int64_t lock(std::uint64_t number, std::uint64_t address, std::uint64_t length, std::uint64_t flags) noexcept;
   // mlockall and munlockall. REQUIRES: the caller is not inside the crossing.
@@ -72,10 +72,12 @@ class Layout {
   // With what is in it already.
   void adopt_used(std::uint64_t begin, std::uint64_t end) noexcept;
   // A small mapping that was `old` is somewhere else, or of another size.
-  void resized_small(Intervals::Interval old, Intervals::Interval now, bool may_move) noexcept;
+  void resized_small(Interval old, Interval now, bool may_move) noexcept;
   // The same for memory in use, but for what threads stand on.
   void take_over(std::uint64_t begin, std::uint64_t end, const Standing* threads) noexcept;
   void forget(std::uint64_t begin, std::uint64_t end) noexcept;
+  // It is not adopted, nor will it be.
+  void strike_out(std::uint64_t begin, std::uint64_t end) noexcept;
   void forget_unmapped() noexcept;
   // Makes all of it local and leaves it to the kernel.
   void hand_back(std::uint64_t begin, std::uint64_t end) noexcept;
@@ -87,7 +89,9 @@ class Layout {
                     std::uint64_t new_address, Loss& replaced) noexcept;
 
   Mutex mutex_;  // guards all below, and that the kernel's layout and ours are changed together
-  Intervals adopted_;
+  // As many as the kernel lets a process have mappings. None may be forgotten: what is registered and not in here would
+  // be lost to a child.
+  IntervalSet<1 << 16> adopted_;
   Intervals reserved_;  // private anonymous memory, adopted when the program may write it
   Intervals small_;     // ... that it may write, in mappings too small to be worth it by themselves
   std::uint64_t losses_ = 0;

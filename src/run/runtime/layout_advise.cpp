@@ -88,7 +88,7 @@ std::int64_t Layout::advise_parts(std::uint64_t begin, std::uint64_t end, std::u
   const bool goes_on = kind_of(advice) != Advice::populate;
   std::int64_t result = 0;
   while (begin < end) {
-    Intervals::Interval next = adopted_.first_in(begin, end);
+    Interval next = adopted_.first_in(begin, end);
     if (next.begin == next.end) next = {end, end};
     if (begin < next.begin) {
       const std::int64_t answer = kernel(SYS_madvise, begin, next.begin - begin, advice);
@@ -108,8 +108,9 @@ std::int64_t Layout::advise(std::uint64_t address, std::uint64_t length, std::ui
   const auto leave_to_kernel = [&] { return kernel(SYS_madvise, address, length, advice); };
   const std::uint64_t end = address + round_up(length);
   const auto ours = adopted_.first_in(address, end);
-  if (ours.begin == ours.end || (address & kPageMask) != 0) {
-    if (kind_of(advice) == Advice::other) hand_back(address, end);  // nor will it be adopted
+  if ((address & kPageMask) != 0) return leave_to_kernel();
+  if (ours.begin == ours.end) {
+    if (kind_of(advice) == Advice::other) strike_out(address, end);
     return leave_to_kernel();
   }
   switch (kind_of(advice)) {

@@ -48,7 +48,7 @@ class Maps {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     bool private_data = false;     // rw-p, of no file
-    bool private_reserve = false;  // ---p, of no file
+    bool private_reserve = false;  // ---p or r--p, of no file
     bool heap = false;
     bool aio = false;  // the completions of AIO
     bool locked = false;
@@ -74,7 +74,7 @@ class Maps {
     mapping.end = number(++at, 16);
     const char* const rights = ++at;
     const bool data = starts(rights, "rw-p");
-    const bool reserve = starts(rights, "---p");
+    const bool reserve = starts(rights, "---p") || starts(rights, "r--p");
     at += 4;
     for (int field = 0; field < 2; ++field) {  // offset, device
       while (*at == ' ') ++at;

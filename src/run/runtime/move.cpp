@@ -70,8 +70,9 @@ bool has_aio() noexcept {
 }
 
 bool has_device() noexcept {
-  constexpr std::string_view kHarmless[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",  "/dev/urandom",
-                                            "/dev/tty",  "/dev/pts/", "/dev/ptmx", "/dev/console", "/dev/shm/"};
+  constexpr std::string_view kHarmless[] = {"/dev/null",    "/dev/zero", "/dev/full", "/dev/random",
+                                            "/dev/urandom", "/dev/tty",  "/dev/pts/", "/dev/ptmx",
+                                            "/dev/console", "/dev/shm/", "/dev/hvc",  "/dev/kmsg"};
   return any_open_file([&](std::string_view file) {
     const auto begins = [&](std::string_view with) { return file.starts_with(with); };
     return begins("/dev/") && std::none_of(std::begin(kHarmless), std::end(kHarmless), begins);
@@ -127,9 +128,8 @@ Held held_since_dormant() noexcept {
 void expect_pins() noexcept {
   if (process.memory.expects_pins()) return;
   if (!process.memory.sees_pins()) {
-    if (layout.leaves_everything()) return;
-    layout.leave_everything_alone();
-    return tell_left_alone();
+    if (layout.leave_everything_alone()) tell_left_alone();
+    return;
   }
   signals.hold();
   process.memory.expect_pins();
