@@ -37,19 +37,12 @@ Goal shm_read(const Figures& figures) {
   return goal;
 }
 
-Goal tcp_read(const Figures& figures) {
-  Goal goal{"TCP: reading a page", fmt::format("at most {} x a bare ping-pong", kTcpFactor), {}, 0, kTcpFactor, {}};
-  const std::optional<double> ratio = figures.ratio(kComexTcp, kBareTcp, kReadPage);
-  if (!ratio) return unmeasured(std::move(goal));
-  goal.value = *ratio;
-  goal.met = goal.value <= goal.limit;
-  goal.figure = fmt::format("{:.2f} x", goal.value);
-  return goal;
-}
-
-Goal rdma_read(const Figures& figures) {
-  Goal goal{"RDMA: reading a page", fmt::format("at most {} x ib_read_lat", kRdmaFactor), {}, 0, kRdmaFactor, {}};
-  const std::optional<double> ratio = figures.ratio(kComexRdma, kPerftest, kReadPage);
+// A page of comex beside that of a peer, both by the same medium.
+Goal read_beside(const Figures& figures, std::string_view medium, std::string_view comex, std::string_view peer,
+                 std::string_view peer_words, double factor) {
+  Goal goal{
+      fmt::format("{}: reading a page", medium), fmt::format("at most {} x {}", factor, peer_words), {}, 0, factor, {}};
+  const std::optional<double> ratio = figures.ratio(comex, peer, kReadPage);
   if (!ratio) return unmeasured(std::move(goal));
   goal.value = *ratio;
   goal.met = goal.value <= goal.limit;
@@ -107,14 +100,16 @@ Goal allocation(const Figures& figures) {
 
 std::vector<Goal> judge(const Figures& figures) {
   std::vector<Goal> goals{shm_read(figures),
-                          tcp_read(figures),
+                          read_beside(figures, "TCP", kComexTcp, kBareTcp, "a bare ping-pong", kTcpFactor),
                           faster_than(figures, kRedis),
                           faster_than(figures, kNbdkit),
                           batches(figures, Direction::read),
                           batches(figures, Direction::write),
                           allocation(figures)};
   // Most machines have no RDMA, and nothing is missing there.
-  if (figures.find(kComexRdma, kReadPage) != nullptr) goals.push_back(rdma_read(figures));
+  if (figures.find(kComexRdma, kReadPage) != nullptr) {
+    goals.push_back(read_beside(figures, "RDMA", kComexRdma, kPerftest, "ib_read_lat", kRdmaFactor));
+  }
   return goals;
 }
 
